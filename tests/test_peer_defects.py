@@ -320,7 +320,7 @@ def test_13_members_of_a_group_get_one_task() -> None:
     envs = SearchVectorEnv(6, **OWN)
     for task in TASKS:
         _, info = envs.reset(seed=[5, 6, 7, 8, 9, 10], options={"task_id": task.id})
-        assert set(info["task_id"]) == {task.id}
+        assert {envs.env.task(name).id for name in info["task_id"]} == {task.id}
         assert len(set(info["episode_id"])) == 6, "other draws all the same"
     drawn = {tuple(envs.reset(seed=[s] * 6)[1]["task_id"]) for s in range(8)}
     assert all(len(set(group)) == 1 for group in drawn), "equal seeds, equal tasks"

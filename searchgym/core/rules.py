@@ -164,6 +164,8 @@ class EpisodeConfig:
     """False: this episode has no tools (closed-book members of a group)."""
     params: Mapping[str, float] = field(default_factory=dict)
     """Difficulty parameters, handed to every call."""
+    told: bool = False
+    """True if the environment's curriculum is told how the episode ends."""
     branch: int = 0
     """Distinguishes forks that ask for fresh noise."""
     time_limit: int | None = None
@@ -177,6 +179,8 @@ class EpisodeConfig:
         from ..tasks.records import task_to_dict
 
         out = {f.name: getattr(self, f.name) for f in fields(self)}
+        if not self.told:
+            del out["told"]
         out.update(
             task=task_to_dict(self.task),
             rules=self.rules.to_json(),

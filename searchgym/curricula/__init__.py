@@ -32,7 +32,7 @@ from .axes import (
     difficulty_of,
     number_table,
 )
-from .base import CURRICULA, Curriculum, Driver, Uniform, make_curriculum, next_task
+from .base import CURRICULA, Curriculum, Driver, Lent, Uniform, is_told, make_curriculum, next_task
 
 if TYPE_CHECKING:
     from .per_task import PerTask as PerTask
@@ -61,6 +61,7 @@ __all__ = [
     "DifficultyPool",
     "DifficultyVector",
     "Driver",
+    "Lent",
     "LevelBand",
     "MaskSearch",
     "PerTask",
@@ -75,6 +76,7 @@ __all__ = [
     "blur",
     "checked_difficulty",
     "difficulty_of",
+    "is_told",
     "make_curriculum",
     "next_task",
     "number_table",

@@ -44,9 +44,11 @@ class Curriculum(Protocol):
         self, task_id: str, reward: float, params: Mapping[str, float] | None = None
     ) -> None:
         """An episode of this task ended with this return. ``params``: those it was played with,
-        which in a batch of episodes need not be the present ones. Episodes that the infrastructure
-        broke are not told of. A trainer that plays groups tells of each group once, with its mean:
-        members of a group are one measurement of a task, and windows then count groups."""
+        which in a batch of episodes need not be the present ones. One that adapts is told of
+        episodes whose task it chose, one that follows the clock of all; neither of episodes in
+        another split, at another difficulty, played closed-book in an open-book environment, or
+        broken by the infrastructure. A trainer that plays groups tells of each group once, with its
+        mean: members of a group are one measurement of a task, and windows then count groups."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -93,6 +95,25 @@ def next_task(
         task = tasks[chosen]
         above = {**limits, **above}
     return task, {**_params(curriculum, task), **above}
+
+
+def is_told(
+    curriculum: Curriculum, task: Task, params: Mapping[str, float], *, named: bool
+) -> bool:
+    """Check whether a curriculum is told of an episode (:meth:`Curriculum.observe`).
+
+    Args:
+        curriculum: The environment's.
+        task: The task played.
+        params: Parameters it is played with; those that choose tasks do not matter.
+        named: True if somebody else named the task.
+    """
+    if type(curriculum) is Uniform or isinstance(curriculum, Lent):
+        return False  # there is nothing to remember
+    if named and curriculum.adapts:
+        return False
+    own = _params(curriculum, task)
+    return all(params.get(name) == own[name] for name in own if name not in MEASURES)
 
 
 def _params(curriculum: Curriculum, task: Task | None) -> Mapping[str, float]:
@@ -174,6 +195,28 @@ class Driver:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.tasks.load_state_dict(state["tasks"])
+
+
+class Lent(Driver):
+    """A curriculum as another split sees it: its difficulty and evenly chosen tasks. It is told of
+    no episode, so that evaluations between two steps of a training do not change the training."""
+
+    def __init__(self, lender: Curriculum) -> None:
+        super().__init__()
+        self.lender = lender
+
+    @classmethod
+    def of(cls, curriculum: Curriculum) -> Curriculum:
+        """The curriculum as another split sees it."""
+        lent: Any = cls(curriculum)
+        return curriculum if isinstance(curriculum, Uniform | Lent) else lent
+
+    @property
+    def adapts(self) -> bool:
+        return self.lender.adapts
+
+    def own(self, task: Task | None = None) -> Mapping[str, float]:
+        return self.lender.params(task)
 
 
 _HERE = "searchgym.curricula."

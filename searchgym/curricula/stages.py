@@ -128,9 +128,8 @@ class MaskSearch(InStages):
     those alike (MaskSearch, arXiv 2505.20285: tasks with 1 to 4 masks, in this order; the mixture
     and the switch are ours).
 
-    ``levels``: in order; ``by``: "hops", or a key of ``task.meta`` that your own tasks carry, such
-    as "masks" (no task family here makes masked texts). When a stage
-    ends is the business of :class:`Stages`.
+    ``levels``: in order; ``by``: "hops", or a key of ``task.meta``, such as "masks", which
+    the family ``masked`` counts. When a stage ends is the business of :class:`Stages`.
 
     Raises:
         CardError: by :meth:`choose`, for a level that no task has.

@@ -132,8 +132,9 @@ def _no_leaks(env: SearchEnv, seed: int) -> None:
     task = env.episode.config.task
     question = normalise_answer(task.question)
     instructions = normalise_answer(env.episode.contexts.segments[0].text)
-    told = (s for k, v in info.items() if k != "task_id" for s in _strings(v))
-    shown = [*_strings(observation), *told]
+    shown = [*_strings(observation), *_strings(info)]
+    if task.id in shown or task.family in shown:
+        _fail("a task's own id and family are hidden", seed, f"{task.id!r} in {info!r:.200}")
     for text in shown:
         for evidence in task.evidence:
             if evidence in text:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 from ..core.episode import Episode
@@ -11,25 +13,32 @@ from ..types import ToolResult
 UNLIMITED = -1
 
 
+@lru_cache(maxsize=1 << 16)
+def public_id(question: str) -> str:
+    """Name of a task before its episode ends: a digest of the question, which is shown anyway. Its
+    own id may tell the family, and thus whether there is an answer."""
+    return f"q-{sha256(question.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
 def step_info(episode: Episode) -> dict[str, Any]:
     """The public state of an episode after ``reset`` or ``step``.
 
-    Keys: ``episode_id``, ``task_id``, ``turn`` (actions taken), ``turns_left``, ``queries`` (run so
-    far), ``queries_left`` (-1: unlimited), ``context`` and ``role`` of whose turn it is, ``delta``
-    (what the environment just wrote), ``action`` (kind of the last action; for a call also
-    ``tool``), ``valid``, ``hits`` (passage ids it returned), ``reward_parts`` (before the end
-    those that the action tells or the turn was paid for; a weight of 0 shows nothing of gold
-    passages). Where there is something to tell: ``params`` (the difficulty, as far as it was set),
-    ``retries`` (failed calls tried again, so far), ``cost`` (of the last action's calls),
-    ``degraded`` (what was done to its results: by a degraded engine, or the axis ``distractors``),
-    ``simulated`` ("useful", "noisy" or "unrelated", of each search that a simulated engine
-    answered). At the end also ``outcome``.
+    Keys: ``episode_id``, ``task_id`` (:func:`public_id`; ``reset`` takes it, too), ``turn``
+    (actions taken), ``turns_left``, ``queries`` (run so far), ``queries_left`` (-1: unlimited),
+    ``context`` and ``role`` of whose turn it is, ``delta`` (what the environment just wrote),
+    ``action`` (kind of the last action; for a call also ``tool``), ``valid``, ``hits`` (passage ids
+    it returned), ``reward_parts`` (before the end those that the action tells or the turn was paid
+    for; a weight of 0 shows nothing of gold passages). Where there is something to tell:
+    ``params`` (the difficulty, as far as it was set), ``retries`` (failed calls tried again, so
+    far), ``cost`` (of the last action's calls), ``degraded`` (what was done to its results: by a
+    degraded engine, or the axis ``distractors``), ``simulated`` ("useful", "noisy" or "unrelated",
+    of each search that a simulated engine answered). At the end also ``outcome``.
     """
     turns, config, contexts = episode.turns, episode.config, episode.contexts
     left, active = episode.queries_left, contexts.active
     info: dict[str, Any] = {
         "episode_id": config.episode_id,
-        "task_id": config.task.id,
+        "task_id": public_id(config.task.question),
         "turn": len(turns),
         "turns_left": episode.turns_left,
         "queries": episode.queries,
@@ -77,7 +86,8 @@ def _tell(info: dict[str, Any], result: ToolResult) -> None:
 
 
 def outcome_info(episode: Episode) -> dict[str, Any]:
-    """Measures of an ended episode; only here are the answers and the evidence shown.
+    """Measures of an ended episode; only here are the task's own id, its family, the answers and
+    the evidence shown.
 
     All of ``Outcome.parts``: the same keys however it ended. ``evidence_recall`` is left out where
     it is NaN (self-search, tasks without gold passages): infos are compared, and NaN equals not
@@ -91,6 +101,7 @@ def outcome_info(episode: Episode) -> dict[str, Any]:
         **parts,
         "infra_error": episode.end == "infra_error",
         "return": sum([turn.reward for turn in episode.turns]),
+        "task_id": task.id,
         "answers": task.answers,
         "evidence": task.evidence,
         "family": task.family,

@@ -7,6 +7,7 @@ a keyword or a subclass changes is changed everywhere.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,11 +15,19 @@ from numbers import Integral
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.wrappers import TimeLimit
 
 from ..core.episode import Episode, run_tools
 from ..core.rules import EpisodeConfig, Rules, checked_switch
 from ..corpora.corpus import Corpus
-from ..curricula import checked_difficulty, make_curriculum, next_task, number_table
+from ..curricula import (
+    Lent,
+    checked_difficulty,
+    is_told,
+    make_curriculum,
+    next_task,
+    number_table,
+)
 from ..dialects.base import get_dialect
 from ..errors import CardError, EpisodeError, MissingExtraError, unknown
 from ..rewards import Outcome, Reward
@@ -42,7 +51,8 @@ class SearchEnv(gym.Env[Any, str]):
     is no action earns a corrective observation and costs a turn.
     Reward: weighted named parts, built-in or one's own (:mod:`searchgym.rewards`), see
     ``info["reward_parts"]``; default 1 for an exact match.
-    ``terminated``: answered (or refused). ``truncated``: a budget ran out. Never both.
+    ``terminated``: answered (or refused). ``truncated``: a budget ran out. Never both, but for an
+    answer in the last step that Gymnasium's ``TimeLimit`` allows.
 
     Keywords are those of :class:`searchgym.envs.setup.Options`, and ``curriculum`` (a name,
     ``{"use": name or import path, …}`` or an object), ``search_enabled`` (False: closed-book
@@ -77,7 +87,7 @@ class SearchEnv(gym.Env[Any, str]):
         self.search_enabled = checked_switch("search_enabled", search_enabled)
         self.params = dict(number_table("params", params))
         self.time_limit: int | None = None
-        """Turns after which an episode is truncated unannounced; set for ``TimeLimit``."""
+        """Turns after which an episode is truncated unannounced; set by ``TimeLimit``."""
         self.on_end: tuple[Callable[[Episode], object], ...] = ()
         """Functions called with every episode that ends; set for ``RecordEpisodeStatistics``."""
         self.reward_transforms: tuple[Callable[[float], float], ...] = ()
@@ -145,7 +155,9 @@ class SearchEnv(gym.Env[Any, str]):
         """Return a copy over another split's world or questions; itself for its own split."""
         if split == self.setup.options.split:
             return self
-        return self._with(load_setup({**self.setup.keywords, "split": split}))
+        other = self._with(load_setup({**self.setup.keywords, "split": split}))
+        other.curriculum = Lent.of(self.curriculum)
+        return other
 
     def _with(self, setup: SearchSetup) -> SearchEnv:
         other = self.copy()
@@ -190,13 +202,20 @@ class SearchEnv(gym.Env[Any, str]):
             raise CardError(f"key must be a whole number, got {key!r:.80}")
         if search_enabled is not None:
             search_enabled = checked_switch("search_enabled", search_enabled)
+        enabled = self.search_enabled if search_enabled is None else search_enabled
+        over = number_table("params", params)
+        named = task is not None
         task, merged = next_task(
             self.curriculum,
             self.setup.pool,
             derive(key, "task"),
-            over={**self.params, **number_table("params", params)},
+            over={**self.params, **over},
             task=task,
         )
+        # what is played otherwise in this episode alone says nothing of the environment
+        told = enabled == self.search_enabled
+        told = told and all(self.params.get(name) == over[name] for name in over)
+        told = told and is_told(self.curriculum, task, merged, named=named)
         rules = self.setup.rules
         if merged:
             from .difficulty import apply_difficulty
@@ -209,8 +228,9 @@ class SearchEnv(gym.Env[Any, str]):
                 rules=rules,
                 seed=key,
                 episode_id=f"{key:016x}" if episode_id is None else episode_id,
-                search_enabled=self.search_enabled if search_enabled is None else search_enabled,
+                search_enabled=enabled,
                 params=merged,
+                told=told,
                 time_limit=self.time_limit,
                 reward_transforms=self.reward_transforms,
             )
@@ -235,11 +255,11 @@ class SearchEnv(gym.Env[Any, str]):
         return Reward.of({"reward": self.reward})
 
     def ended(self, episode: Episode) -> None:
-        """Record an episode's end: the curriculum is told, unless the infrastructure broke the
-        episode, and so are the listeners (``on_end``)."""
-        outcome = episode.outcome()
-        if outcome is not None and outcome.end != "infra_error":
-            config = episode.config
+        """Record an episode's end: the listeners (``on_end``) are told, and so is the curriculum
+        where the episode is its business (``EpisodeConfig.told``) and the infrastructure did not
+        break it."""
+        outcome, config = episode.outcome(), episode.config
+        if config.told and outcome is not None and outcome.end != "infra_error":
             reward = sum([turn.reward for turn in episode.turns])
             self.curriculum.observe(config.task.id, reward, config.params)
         for listener in self.on_end:
@@ -267,6 +287,7 @@ class SearchEnv(gym.Env[Any, str]):
         """
         super().reset(seed=seed)
         key = int(self.np_random.integers(1 << 62))
+        self.time_limit = _time_limit(self)
         self._playing, self._episode = self.begin(key, options)
         self._printed = None
         if self.render_mode == "human":
@@ -455,3 +476,21 @@ class SearchEnv(gym.Env[Any, str]):
             return False
         known = self.tasks[place]
         return (known.question, [*known.answers]) == (task.question, [*task.answers])
+
+
+def _time_limit(env: SearchEnv) -> int | None:
+    """The environment's limit, or that of a ``TimeLimit`` around it if that is shorter.
+
+    Gymnasium does not tell an environment of its wrappers, so the callers of ``reset`` are looked
+    through. An episode must know its end: only so it has an outcome, and the curriculum hears of
+    it, as in vector environments.
+    """
+    limits = [] if env.time_limit is None else [env.time_limit]
+    frame = sys._getframe(1)
+    while (caller := frame.f_back) is not None:
+        frame = caller
+        if frame.f_code.co_varnames[:1] == ("self",):
+            layer = frame.f_locals["self"]
+            if isinstance(layer, TimeLimit) and layer.unwrapped is env:
+                limits.append(layer._max_episode_steps)
+    return min(limits, default=None)

@@ -168,15 +168,21 @@ class SearchSetup:
         return SearchSetup({**self.keywords, **rules}, self.components)
 
     def position(self, task_id: str) -> int:
-        """Index of a task; ``CardError`` for an unknown id."""
-        try:
-            return self.components.places[task_id]
-        except (KeyError, TypeError):
-            if not isinstance(task_id, str):
-                got = f"{type(task_id).__name__}: {task_id!r:.80}"
-                raise CardError(f"a task is named by its id, a text, got {got}") from None
-            known = self.components.places
-            raise CardError(unknown_id("task id", str(task_id), known)) from None
+        """Index of a task, named by its id or as ``info`` names it; ``CardError`` for an unknown
+        id, or one of ``info`` that several tasks with the same question have."""
+        if not isinstance(task_id, str):
+            got = f"{type(task_id).__name__}: {task_id!r:.80}"
+            raise CardError(f"a task is named by its id, a text, got {got}")
+        known = self.components.places
+        if (place := known.get(task_id)) is not None:
+            return place
+        places = self.components.public_places.get(task_id, ())
+        if len(places) > 1:
+            ids = ", ".join(repr(self.tasks[place].id) for place in places[:3])
+            raise CardError(f"{task_id!r} means {len(places)} tasks that ask the same: name {ids}")
+        if not places:
+            raise CardError(unknown_id("task id", task_id, known))
+        return places[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
         keywords = dict(self.keywords)

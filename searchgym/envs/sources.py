@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections import OrderedDict
+import warnings
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from ..types import SearchEngine, Task
 from ..utils import collecting_later
 from ..utils.trust import refuse
 from ..worlds.world import World
+from .info import public_id
 
 if TYPE_CHECKING:
     from ..kgs.corpus import KGCorpus
@@ -58,6 +60,14 @@ class Components:
     def places(self) -> Mapping[str, int]:
         """Task id → index."""
         return {task.id: place for place, task in enumerate(self.tasks)}
+
+    @cached_property
+    def public_places(self) -> Mapping[str, Sequence[int]]:
+        """Name in ``info`` → indices of the tasks with that question."""
+        places: dict[str, list[int]] = {}
+        for place, task in enumerate(self.tasks):
+            places.setdefault(public_id(task.question), []).append(place)
+        return places
 
 
 def check_open(options: Options) -> None:
@@ -289,6 +299,26 @@ def _check_families(options: Options, known: Iterable[str]) -> None:
             raise CardError(unknown("task family", str(family), there))
 
 
+MISSED = 0.25
+"""Share of a family's tasks from which on it is said that they were left out."""
+
+
+def _say_unproved(built: Sequence[Task], kept: Sequence[Task]) -> None:
+    """Warn of families of which many tasks were left out."""
+    from ..tasks.build import FewerTasks
+
+    made, left = (Counter(task.family for task in tasks) for tasks in (built, kept))
+    few = [
+        f"{left[name]} of {n} {name}" for name, n in made.items() if left[name] < (1 - MISSED) * n
+    ]
+    if few:
+        warnings.warn(
+            f"questions that fail their proof are left out: {', '.join(few)} remain",
+            FewerTasks,
+            stacklevel=2,
+        )
+
+
 def _asked(tasks: Sequence[Task], options: Options) -> list[Task]:
     """The tasks that the options keep of those that a file or a person gave."""
     _check_families(options, (task.family for task in tasks))
@@ -403,4 +433,5 @@ def _generated(corpus_card: Card, options: Options) -> Components:
         id_prefix=f"{corpus_card.id}-{options.split}",
     )  # fmt: skip
     report = verify(built, data.world, data.corpus, proof, exempt=unproved(counts))
+    _say_unproved(built, report.kept)
     return Components(data.corpus, _chosen(report.kept, options), engine, data.world)

@@ -26,6 +26,7 @@ from gymnasium.vector.utils import (
     read_from_shared_memory,
     write_to_shared_memory,
 )
+from gymnasium.wrappers.utils import create_zero_array
 
 from ..core.episode import Episode
 from ..errors import CardError, unknown
@@ -150,6 +151,11 @@ def _write(space: FreeText, index: int, value: str, shared_memory: SharedTexts) 
     shared_memory.write(index, value)
 
 
+@create_zero_array.register(FreeText)
+def _zero(space: FreeText) -> str:  # type: ignore[misc]
+    return ""
+
+
 @flatdim.register(FreeText)
 def _flatdim(space: FreeText) -> int:
     raise ValueError(f"{space} cannot be flattened to an array: texts differ in length")
@@ -230,6 +236,11 @@ class ChatSpace(Space[Any]):
 
     def __repr__(self) -> str:
         return f"ChatSpace(max_length={self.max_length})"
+
+
+@create_zero_array.register(ChatSpace)
+def _zero_chat(space: ChatSpace) -> dict[str, Any]:
+    return {"messages": [], "tools": []}
 
 
 MAX_TEXT = 8_000_000

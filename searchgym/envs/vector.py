@@ -255,7 +255,10 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         else:
             out.rewards[i] = episode.turns[-1].reward
             if episode.phase == "done":
-                out.terminated[i], out.truncated[i] = episode.terminated, episode.truncated
+                limit, turns = episode.config.time_limit, len(episode.turns)
+                out.terminated[i] = episode.terminated
+                # as TimeLimit, which marks an answer in its last step, too
+                out.truncated[i] = episode.truncated or turns == limit
                 out.infos[i] = self._ended(i, episode)
             else:
                 out.infos[i] = step_info(episode)

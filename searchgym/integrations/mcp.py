@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any
 
 from .. import __version__
+from ..envs.info import public_id
 from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
@@ -63,7 +64,7 @@ class EpisodeServer:
         except ImportError as error:
             raise MissingExtraError("episodes over MCP", "serve") from error
         inner = search_env(env)
-        one_row(inner)
+        one_row(inner, draws=True)
         self.env: SearchEnv = native(inner)
         self._harmless = harmless(tokenizer)
         self._resets = count()
@@ -149,7 +150,7 @@ class EpisodeServer:
         messages = [self._harmless(message["content"]) for message in session.messages]
         return "\n\n".join([f"Episode: {name}", *messages]), {
             "episode": name,
-            "task_id": session.episode.config.task.id,
+            "task_id": public_id(session.episode.config.task.question),
             "done": False,
             "turns_left": session.episode.turns_left,
         }

@@ -25,7 +25,7 @@ from itertools import count
 from typing import Any
 
 from ..core.episode import Episode, run_tools
-from ..envs.info import step_info
+from ..envs.info import public_id, step_info
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import CardError
@@ -187,7 +187,7 @@ class OpenEnvEnvironment(Environment):
         return SearchState(
             episode_id=episode.config.episode_id,
             step_count=len(episode.turns),
-            task_id=episode.config.task.id,
+            task_id=public_id(episode.config.task.question),
             turns_left=episode.turns_left,
         )
 
@@ -241,12 +241,12 @@ class OpenEnvEnvironment(Environment):
         return self.get_task_range(split)
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """A task's id, family and question, without its answer."""
+        """A task's id, as observations have it, and its question, without its answer."""
         tasks = self._tasks(split)
         if not 0 <= index < len(tasks):
             raise IndexError(f"{split} has tasks 0 to {len(tasks) - 1}, got {index}")
         task = tasks[index]
-        return {"id": task.id, "index": index, "family": task.family, "question": task.question}
+        return {"id": public_id(task.question), "index": index, "question": task.question}
 
     def get_task_range(
         self, split: str, start: int | None = None, stop: int | None = None

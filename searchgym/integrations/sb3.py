@@ -87,7 +87,7 @@ class SearchVecEnv(VecEnv):
         ]
         for i in np.flatnonzero(done).tolist():
             told[i]["terminal_observation"] = infos["final_obs"][i]
-            told[i]["TimeLimit.truncated"] = bool(truncated[i])
+            told[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
             told[i]["episode"] = {
                 "r": float(self._returns[i]), "l": int(self._turns[i]),
                 "t": time.monotonic() - self._began,

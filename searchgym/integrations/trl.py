@@ -308,13 +308,23 @@ def native(env: SearchEnv) -> SearchEnv:
     return env.under(dialect="json_tools+native", instructions=None)
 
 
-def one_row(env: SearchEnv) -> None:
+def one_row(env: SearchEnv, *, draws: bool = False) -> None:
     """Refuse rules that edit what a policy has read, which would need several sequences for one
-    episode.
+    episode, and curricula that would never learn.
+
+    Args:
+        env: The environment.
+        draws: True if its curriculum chooses the tasks; else a data set does.
 
     Raises:
-        CardError: naming the rule.
+        CardError: naming the rule, or a curriculum that adapts.
     """
+    if env.curriculum.adapts and not draws:
+        raise CardError(
+            f"the curriculum {type(env.curriculum).__name__} learns from the tasks it chooses, and "
+            "here the data set chooses them: take one that follows a schedule, such as "
+            "'scheduled', or train with searchgym.Trainer"
+        )
     rules = env.rules
     edits = {"page_stub_chars": rules.page_stub_chars is not None, "judge": rules.judge,
              "delegate": rules.delegate}  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 import shutil
@@ -34,7 +35,7 @@ def test_people_can_bring_their_own_corpus_and_tasks():
     e = env()
     observation, info = e.reset(seed=0, options={"task_id": "t1"})
     assert "In which town was the founder of Aldor born?" in observation
-    assert info["task_id"] == "t1"
+    assert e.task(info["task_id"]).id == "t1"
     for action in e.oracle():
         observation, reward, terminated, truncated, info = e.step(action)
     assert (reward, terminated, truncated) == (1.0, True, False)
@@ -112,7 +113,9 @@ def test_the_tasks_and_seeds_of_slots_may_be_arrays():
     tasks = vector.reset(seed=np.arange(5, 7))[1]["task_id"]
     assert list(tasks) == list(vector.reset(seed=[5, 6])[1]["task_id"])
     wanted = np.array([TASKS[1].id, TASKS[0].id], dtype=object)
-    assert list(vector.reset(options={"task_id": wanted})[1]["task_id"]) == list(wanted)
+    told = vector.reset(options={"task_id": wanted})[1]["task_id"]
+    assert [vector.env.task(name).id for name in told] == list(wanted)
+    assert vector.reset(options={"task_id": told})[1]["task_id"].tolist() == told.tolist()
 
 
 def test_vector_arguments_of_another_kind_are_named():
@@ -403,13 +406,13 @@ def test_the_curriculum_drives_tasks_and_parameters():
                         "min_episodes": 2, "params": [{"noise": 0.0}, {"noise": 0.5}]})  # fmt: skip
     for _ in range(2):
         _, info = e.reset()
-        assert (info["task_id"], info["params"]) == ("t2", {"noise": 0.0})
+        assert (e.task(info["task_id"]).id, info["params"]) == ("t2", {"noise": 0.0})
         e.step("<answer>Mira Venn</answer>")
     seen = set()
     for _ in range(20):
         _, info = e.reset()
         assert info["params"] == {"noise": 0.5}
-        seen.add(info["task_id"])
+        seen.add(e.task(info["task_id"]).id)
     assert seen == {"t1", "t2"}
     e.set_params(noise=0.9)
     assert e.reset()[1]["params"] == {"noise": 0.9}
@@ -484,3 +487,23 @@ class Stepping(SearchEnv):
 
     def step(self, action):
         return super().step(action)
+
+
+def test_info_names_a_task_without_telling_its_family():
+    """An id such as "…-unanswerable-10" would tell before the first search that there is nothing
+    to find."""
+    e = gym.make("AbstainQA-v0", tasks={"simple": 5, "unanswerable": 5}).unwrapped
+    for task in e.tasks:
+        _, info = e.reset(options={"task_id": task.id})
+        told = str({**info, "delta": ""})  # whose instructions offer to refuse
+        assert task.id not in told
+        assert task.family not in told
+        assert e.reset(options={"task_id": info["task_id"]})[1]["task_id"] == info["task_id"]
+        assert e.episode.config.task is task
+        info = e.step("<answer> none </answer>")[-1]
+        assert (info["outcome"]["task_id"], info["outcome"]["family"]) == (task.id, task.family)
+    twins = [TASKS[0], dataclasses.replace(TASKS[0], id="again")]
+    e = env(tasks=twins)
+    name = e.reset(seed=0)[1]["task_id"]
+    with pytest.raises(CardError, match=r"means 2 tasks that ask the same: name 't1', 'again'"):
+        e.reset(options={"task_id": name})

@@ -22,6 +22,7 @@ from gymnasium.wrappers import (
 import searchgym as sg
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent
 from searchgym.corpora.corpus import Corpus
+from searchgym.curricula import Uniform
 from searchgym.errors import CardError, EpisodeError, EvaluationError
 from searchgym.types import Passage, Task
 
@@ -79,6 +80,40 @@ def test_a_reward_wrapper_is_honoured():
     assert episode.answer("blue").reward == 3.0 == episode.reward
     clipped = sg.Session(ClipReward(env(reward={"em": 7}), 0, 1), "t0")
     assert clipped.answer("blue").reward == 1.0
+
+
+class Told(Uniform):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks: list[str] = []
+
+    def observe(self, task_id, reward, params=None):
+        self.tasks.append(task_id)
+
+
+@pytest.mark.parametrize("last", ["<search> Quell </search>", "<answer> Quell </answer>"])
+@pytest.mark.parametrize("mode", [None, "sync", "async"])
+def test_a_limit_of_steps_ends_episodes_everywhere_alike(mode, last):
+    """As the single environment: the episode has an outcome and the curriculum hears of it."""
+    one = Told()
+    single = gym.make("SearchQA-v0", max_episode_steps=2, curriculum=one, **OWN)
+    single.reset(seed=5)
+    single.step("<search> Aldor </search>")
+    _, reward, terminated, truncated, info = single.step(last)
+    assert (terminated, truncated) == ("answer" in last, True)
+    assert one.tasks == [info["outcome"]["task_id"]]
+    many = Told()
+    envs = gym.make_vec("SearchQA-v0", 2, vectorization_mode=mode, max_episode_steps=2,
+                        curriculum=many, **OWN)  # fmt: skip
+    envs.reset(seed=5)
+    envs.step(["<search> Aldor </search>"] * 2)
+    _, rewards, ends, cuts, infos = envs.step([last] * 2)
+    assert (rewards[0], ends[0], cuts[0]) == (reward, terminated, truncated)
+    assert {name: infos["outcome"][name][0] for name in info["outcome"]} == info["outcome"]
+    assert len(many.tasks) == (0 if mode == "async" else 2), "processes have curricula of their own"
+    envs.close()
 
 
 def test_a_time_limit_truncates_and_is_not_announced():
@@ -190,20 +225,23 @@ def test_closed_book_environments_are_evaluated_so():
 def test_resets_by_slot_and_by_split():
     vector = sg.SearchVectorEnv(3, **OWN)
     _, infos = vector.reset(seed=0, options={"task_id": ["t1", "t0", None]})
-    assert infos["task_id"].tolist()[:2] == ["t1", "t0"]
+    ids = [vector.env.task(name).id for name in infos["task_id"]]
+    assert ids[:2] == ["t1", "t0"]
     _, infos = vector.reset(seed=0, options={"task_id": "t1"})
-    assert infos["task_id"].tolist() == ["t1"] * 3
+    assert [vector.env.task(name).id for name in infos["task_id"]] == ["t1"] * 3
     with pytest.raises(CardError, match="2 values for 3"):
         vector.reset(options={"task_id": ["t1", "t0"]})
     world = {"world": {"entities": 60}, "tasks": {"simple": 2}}
     single = sg.SearchEnv(**world)
     ids = {split: {t.id for t in single.of_split(split).tasks} for split in ("train", "test")}
-    assert single.reset(seed=3, options={"split": "test"})[1]["task_id"] in ids["test"]
+    single.reset(seed=3, options={"split": "test"})
+    assert single.episode.config.task.id in ids["test"]
     assert len(single.oracle()) >= 1
     for text in single.oracle():
         _, reward, *_ = single.step(text)
     assert reward == 1.0, "the other split's tools are called"
-    assert single.reset(seed=3)[1]["task_id"] in ids["train"]
+    single.reset(seed=3)
+    assert single.episode.config.task.id in ids["train"]
     pair = sg.SearchVectorEnv(2, **world)
     pair.reset(seed=5, options={"split": ["test", None]})
     plans = pair.oracle()

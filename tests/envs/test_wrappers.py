@@ -8,6 +8,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import InvalidAction
 from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import DelayObservation, FrameStackObservation
 
 from searchgym.agents.scripted import RulesAgent
 from searchgym.candidates.actions import CandidateLimits
@@ -224,3 +225,20 @@ def test_the_layout_of_rllib_holds_the_same_numbers():
     assert theirs["action_mask"].dtype == np.float32
     with pytest.raises(CardError, match=r"unknown layout 'row'\. Did you mean 'rows'"):
         wrapped(layout="row")
+
+
+@pytest.mark.parametrize("observation", ["text", "messages"])
+def test_observations_can_be_stacked_and_delayed(observation: str) -> None:
+    env = SearchEnv(corpus=CORPUS, tasks=TASKS, observation=observation)
+    stacked, delayed = FrameStackObservation(env, 2), DelayObservation(env, 1)
+    nothing = "" if observation == "text" else {"messages": [], "tools": []}
+    first, _ = env.reset(seed=1)
+    assert [*FrameStackObservation(env, 2, padding_type="zero").reset(seed=1)[0]] == [
+        nothing,
+        first,
+    ]
+    assert [*stacked.reset(seed=1)[0]] == [first, first]
+    second = stacked.step("<search> Aldor </search>")[0]
+    assert second[0] == first != second[1]
+    assert delayed.reset(seed=1)[0] == nothing
+    assert delayed.step("<search> Aldor </search>")[0] == first

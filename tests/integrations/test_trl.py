@@ -281,7 +281,8 @@ def test_both_doors_pickle():
 
 
 def test_what_one_sequence_cannot_hold_is_refused():
-    for rules in ({"page_stub_chars": 50, "tools": ["search", "access"]}, {"delegate": True}):
+    stubs = {"page_stub_chars": 50, "tools": ["search", "access"]}
+    for rules in (stubs, {"delegate": True}, {"curriculum": "pool"}):  # its tasks are the data's
         with pytest.raises(CardError, match=next(iter(rules))):
             bridge.rollout(scene(**rules))
         with pytest.raises(CardError, match=next(iter(rules))):

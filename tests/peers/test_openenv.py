@@ -85,8 +85,9 @@ def oracle(env, task):
 def test_a_typed_client_plays(url):
     with client(url) as env:
         for place, task in enumerate(ENV.tasks):
-            assert env.reset(task_id=task.id).observation.info["task_id"] == task.id
-            assert env.reset(split="train", index=place).observation.info["task_id"] == task.id
+            for options in ({"task_id": task.id}, {"split": "train", "index": place}):
+                info = env.reset(**options).observation.info
+                assert ENV.task(info["task_id"]).id == task.id
             last = oracle(env, task)
             assert (last.reward, last.done) == (1.0, True)
             assert last.observation.terminated
@@ -248,7 +249,8 @@ def test_the_command_line_serves_episodes(tmp_path):
             time.sleep(0.1)
         address = f"http://127.0.0.1:{port}"
         with client(address) as env:
-            assert env.reset(task_id=ENV.tasks[0].id).observation.info["task_id"] == ENV.tasks[0].id
+            info = env.reset(task_id=ENV.tasks[0].id).observation.info
+            assert ENV.task(info["task_id"]).id == ENV.tasks[0].id
         reset = f"{address}/reset"
         assert (
             httpx.post(reset, json={"seed": 1}, headers={"host": "evil.example"}).status_code == 421

@@ -19,8 +19,9 @@ from searchgym.engines import build_engine
 from searchgym.engines.pages import CorpusPages
 from searchgym.engines.remote import RemoteEngine
 from searchgym.engines.remote.http import retry_after
+from searchgym.engines.remote.mcp import _message
 from searchgym.engines.remote.retrieve import DIALECTS
-from searchgym.engines.remote.wire import is_web_url
+from searchgym.engines.remote.wire import Malformed, Response, is_web_url
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import EngineError, MissingExtraError
@@ -621,6 +622,32 @@ def test_mcp_tools_search_and_open_documents(shape: tuple[bool, ...]) -> None:
         page, absent, foreign = pages.run(requests)
         assert page.text == found[0][0].passage.text  # type: ignore[union-attr,index]
         assert (absent, foreign) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "id: 1\r\ndata: \r\n\r\n",  # a priming event
+        "id: 1\ndata\n\n", "id: 1\nretry: 3000\n\n", ": ping\n\n", ":\r\r", "data:\ndata:\n\n",
+        "event: ping\ndata: now\n\n", 'database: {"id": 7}\n\n', "\ufeff", "\n\n\n",
+        'data: {"jsonrpc": "2.0", "id": 7, "method": "ping"}\n\n',  # the server's own request
+        'data: {"jsonrpc": "2.0", "id": 6, "result": {}}\n\n',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "data: {0}{1}\n\n", "data:{0}{1}\n\n", "data: {0}\ndata: {1}\n\n", "data: {0}{1}",
+        "event: message\r\ndata: {0}\r\n:\r\ndata: {1}\r\nid: 2\r\n\r\n",
+        "data: {0}\rdata: {1}\r\r", "data: [{0}{1}]\n\n",
+    ],
+)  # fmt: skip
+def test_mcp_events_are_read_as_their_specification_says(before: str, reply: str) -> None:
+    said = reply.format('{"jsonrpc": "2.0", "id": 7,', ' "result": {"x": "a\u2028b"}}')
+    headers = {"content-type": "Text/Event-Stream; charset=utf-8"}
+    assert _message(Response((before + said).encode(), headers), 7)["result"] == {"x": "a\u2028b"}
+    with pytest.raises(Malformed, match="expected the response to request 8"):
+        _message(Response((before + said).encode(), headers), 8)
 
 
 def test_mcp_errors_are_typed() -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...types import Failure
@@ -14,6 +15,7 @@ from .http import Client
 from .wire import Ask, Malformed, RawHit, Response, Trouble, field, parse_json, passage_of, score_of
 
 VERSION = "2025-03-26"
+_LINE = re.compile(r"\r\n|\r|\n")
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
@@ -95,19 +97,40 @@ class McpSession:
 
 def _message(reply: Response, number: int) -> dict[str, Any]:
     """The response to request ``number``, from JSON or from a stream of events."""
-    if reply.headers.get("content-type", "").startswith("text/event-stream"):
-        for event in reply.body.decode("utf-8", "replace").replace("\r\n", "\n").split("\n\n"):
-            lines = [line[5:].strip() for line in event.split("\n") if line.startswith("data:")]
-            if not lines:
-                continue
-            data = parse_json("\n".join(lines).encode())
-            if isinstance(data, dict) and data.get("id") == number:
-                return data
-        raise Malformed("the event stream holds no response")
-    data = parse_json(reply.body)
-    if not isinstance(data, dict) or data.get("id") != number:
-        raise Malformed(f"expected the response to request {number}, got {data!r:.80}")
-    return data
+    if reply.headers.get("content-type", "").lower().startswith("text/event-stream"):
+        texts = [
+            text for text in _events(reply.body.decode("utf-8-sig", "replace")) if text.strip()
+        ]
+    else:
+        texts = [reply.body]
+    data = None
+    for text in texts:
+        data = parse_json(text)
+        for message in data if isinstance(data, list) else [data]:
+            if (
+                isinstance(message, dict)
+                and message.get("id") == number
+                and "method" not in message
+            ):
+                return message
+    raise Malformed(f"expected the response to request {number}, got {data!r:.80}")
+
+
+def _events(text: str) -> Iterator[str]:
+    """Data of the messages in a stream of server-sent events (WHATWG's HTML standard, 9.2). One
+    that the end cuts is given, too: some servers leave the last blank line out."""
+    kind, data = "", list[str]()
+    for line in [*_LINE.split(text), ""]:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            data.append(value)
+        elif name == "event":
+            kind = value
+        elif not line:
+            if kind in ("", "message"):
+                yield "\n".join(data)
+            kind, data = "", []
 
 
 def _content(result: Mapping[str, Any]) -> Any:

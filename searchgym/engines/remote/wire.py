@@ -51,7 +51,7 @@ class RawHit(NamedTuple):
     """Score of the passage; ``None``: only the order is known."""
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes | str) -> Any:
     """``Malformed`` unless the body is JSON."""
     try:
         return json.loads(body)

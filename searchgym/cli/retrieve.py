@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +10,11 @@ import typer
 
 from ..errors import DataError
 from .output import JsonFlag, examples, print_json, print_table, progress, say, working
-from .targets import DataDir, Overrides, overrides
+from .targets import DataDir, overrides
 
 if TYPE_CHECKING:
     from ..corpora.beir import Topics
+    from ..evaluation.intervals import Interval
     from ..evaluation.retrieval import Retrieval
 
 
@@ -31,21 +33,36 @@ def retrieve(
         Path | None, typer.Option(help="Judgements (default: the questions' supporting_ids).")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="An engine's name, or options as JSON.")
-    ] = "bm25",
+        list[str] | None,
+        typer.Option(help="An engine's name, or options as JSON (default: bm25). Repeatable: the "
+                     "others are compared with the first."),
+    ] = None,
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="Passages per query.")] = 100,
     number: Annotated[
         int | None, typer.Option("--queries-number", "-n", min=1, help="Only the first so many.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split (BEIR: test; sets: public).")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the rankings here, a TREC run.")] = None,
+    keep_own: Annotated[
+        bool,
+        typer.Option("--keep-own", help="Rank a passage for the query that has its id, too; BEIR "
+                     "leaves it out."),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the rankings here, a TREC run; of several engines, a folder."),
+    ] = None,
     data_dir: DataDir = None,
-    settings: Overrides = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="KEY=VALUE",
+                     help="Set an option of every engine: k1=1.2, stemmer=german. Repeatable."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
     """Measure an engine alone: nDCG@10, recall, MRR and precision over judged queries.
 
-    [bold]--set[/bold] gives options of the engine: -s k1=1.2 -s stemmer=german.
+    Equal scores are ordered as trec_eval orders them, by descending id, so that pytrec_eval and
+    searchgym score measure the same from the file that --out writes.
     """
     from ..engines.registry import build_engine
     from ..evaluation.retrieval import measure_retrieval
@@ -57,32 +74,72 @@ def retrieve(
     if number is not None:
         kept = dict(list(topics.qrels.items())[:number])
         topics = topics._replace(qrels=kept)
-    spec = json_or_text(engine)
-    named = {"name": spec} if isinstance(spec, str) else spec
-    with working(f"indexing {len(topics.corpus):,} passages …"):
-        searches = build_engine({**named, **overrides(settings)}, topics.corpus)
-    with progress("searching", len(topics.qrels)) as advance:
-        retrieval = measure_retrieval(topics, searches, k=k, progress=advance)
-    _print(retrieval, topics, str(named["name"]), as_json)
-    if out is not None:
-        say(f"wrote {write_run(out, retrieval.run)}")
+    found: dict[str, Retrieval] = {}
+    for told in engine or ["bm25"]:
+        spec = json_or_text(told)
+        named = {"name": spec} if isinstance(spec, str) else spec
+        with working(f"{told}: indexing {len(topics.corpus):,} passages …"):
+            searches = build_engine({**named, **overrides(settings)}, topics.corpus)
+        name = str(named.get("name"))
+        if name in found:
+            name += f" {len(found) + 1}"
+        with progress(f"searching with {name}", len(topics.qrels)) as advance:
+            found[name] = measure_retrieval(
+                topics, searches, k=k, keep_own=keep_own, progress=advance
+            )
+    _print(found, topics, as_json)
+    for name, retrieval in found.items() if out is not None else ():
+        path = out if len(found) == 1 else out / f"{name.replace(' ', '-')}.run"
+        say(f"wrote {write_run(path, retrieval.run)}")
 
 
-def _print(retrieval: Retrieval, topics: Topics, engine: str, as_json: bool) -> None:
-    facts: dict[str, Any] = {
+def _print(found: Mapping[str, Retrieval], topics: Topics, as_json: bool) -> None:
+    from ..evaluation.retrieval import differences
+
+    first, *others = found
+    notes = list(topics.notes)
+    if own := max(retrieval.own for retrieval in found.values()):
+        notes.append(
+            f"{_counted(own, 'query', 'queries')} found the passage with their own id, which BEIR "
+            "leaves out; --keep-own ranks it"
+        )
+    beside = {name: differences(found[name], found[first]) for name in others}
+    if as_json:
+        records = [{**_facts(r, topics), "means": _plain(r.means)} for r in found.values()]
+        for record, name in zip(records[1:], others, strict=True):
+            record["differences"] = _plain(beside[name])
+        print_json({**records[0], "notes": notes} if not others else
+                   {"engines": records, "notes": notes})  # fmt: skip
+        return
+    facts = _facts(found[first], topics)
+    rows = [
+        {
+            "measure": measure,
+            **{f"{name}, mean [95 % interval]": str(r.means[measure]) for name, r in found.items()},
+            **{f"{name} − {first}": str(gaps[measure]) for name, gaps in beside.items()},
+        }
+        for measure in found[first].means
+    ]
+    print_table(
+        f"{', '.join(found)} on {facts['corpus']}: "
+        f"{_counted(facts['queries'], 'query', 'queries')}, "
+        f"{_counted(facts['passages'], 'passage', 'passages')}",
+        rows,
+    )
+    for note in notes:
+        say(note)
+
+
+def _facts(retrieval: Retrieval, topics: Topics) -> dict[str, Any]:
+    return {
         "corpus": retrieval.corpus, "passages": len(topics.corpus), "engine": retrieval.engine,
         "queries": len(retrieval.per_query), "k": retrieval.k,
         "queries per second": round(len(retrieval.run) / max(retrieval.seconds, 1e-9), 1),
     }  # fmt: skip
-    if as_json:
-        print_json({**facts, "means": {n: v._asdict() for n, v in retrieval.means.items()}})
-        return
-    rows = [{"measure": n, "mean [95 % interval]": str(v)} for n, v in retrieval.means.items()]
-    print_table(
-        f"{engine} on {retrieval.corpus}: {_counted(facts['queries'], 'query', 'queries')}, "
-        f"{_counted(facts['passages'], 'passage', 'passages')}",
-        rows,
-    )
+
+
+def _plain(means: Mapping[str, Interval]) -> dict[str, Any]:
+    return {name: value._asdict() for name, value in means.items()}
 
 
 def _counted(number: int, one: str, more: str) -> str:
@@ -135,7 +192,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         epilog=examples(
             "searchgym retrieve scifact/",
-            "searchgym retrieve ir_scifact --engine dense",
+            "searchgym retrieve ir_scifact --engine bm25 --engine dense",
             "searchgym retrieve notes/ --queries questions.csv -k 20 --out notes.run",
             "searchgym retrieve passages.jsonl --queries queries.jsonl --qrels qrels/test.tsv",
             "searchgym retrieve beir/scifact/test",

@@ -14,18 +14,23 @@ from .corpus import Corpus
 from .lines import Line, Unique, id_of, read_lines, text_of
 from .load import evidence_of, load_corpus, read_queries
 
+Qrels = dict[str, dict[str, int]]
+
 
 class Topics(NamedTuple):
-    """A test collection. ``qrels[query id][passage id]`` is the grade (> 0: relevant)."""
+    """A test collection. ``qrels[query id][passage id]`` is the grade (> 0: relevant); a passage
+    that the corpus lacks cannot be found and counts all the same, as in trec_eval."""
 
     corpus: Corpus
     queries: dict[str, str]
     qrels: dict[str, dict[str, int]]
+    notes: tuple[str, ...] = ()
+    """What was odd in its files."""
 
 
 def load_beir(directory: str | Path, *, split: str = "test", name: str | None = None) -> Topics:
     """Read ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/<split>.tsv`` (each may be gzipped; a
-    single ``qrels.tsv`` will do). Only judged queries are returned. Raises ``DataError``."""
+    single ``qrels.tsv`` will do). Only judged queries are returned. See :func:`load_topics`."""
     folder = Path(directory)
     corpus = load_corpus(_one_of(folder, "corpus.jsonl"), name=name or folder.resolve().name)
     judged = _one_of(folder, f"qrels/{split}.tsv", "qrels.tsv")
@@ -33,7 +38,10 @@ def load_beir(directory: str | Path, *, split: str = "test", name: str | None = 
 
 
 def load_topics(corpus: Corpus, queries: str | Path, qrels_file: str | Path | None) -> Topics:
-    """Queries and judgements over passages.
+    """Queries and judgements over passages, with the oddities of published files (``notes``).
+
+    Judged passages that are not in the corpus count, judged queries that are not among the queries
+    are left out, and a judgement may be repeated, though not with another grade.
 
     Args:
         corpus: The passages.
@@ -43,38 +51,56 @@ def load_topics(corpus: Corpus, queries: str | Path, qrels_file: str | Path | No
             ``supporting_ids`` name, each of grade 1.
 
     Raises:
-        DataError: with file and line; or nothing is judged.
+        DataError: with file and line; or nothing is judged, or nothing of what is judged is there.
     """
     texts: dict[str, str] = {}
-    gold: dict[str, tuple[str, ...]] = {}
+    qrels: Qrels = {}
     for key, where, record, text in _queries(Path(queries)):
         texts[key] = text
-        if qrels_file is None and (named := evidence_of(record, where)):
-            gold[key] = named
-            if absent := [p for p in named if p not in corpus]:
-                raise DataError(f"{where}: passage {absent[0]!r} is not in the corpus")
+        if qrels_file is None:
+            for passage in evidence_of(record, where):
+                add_judgement(qrels, where, key, passage, 1)
     if not texts:
         raise DataError(f"{queries}: no queries")
-    if qrels_file is None:
-        if not gold:
-            raise DataError(f"{queries}: no question names its 'supporting_ids': give --qrels FILE")
-        return Topics(
-            corpus,
-            {key: texts[key] for key in gold},
-            {key: dict.fromkeys(named, 1) for key, named in gold.items()},
+    if qrels_file is None and not qrels:
+        raise DataError(f"{queries}: no question names its 'supporting_ids': give --qrels FILE")
+    if qrels_file is not None:
+        for where, query, passage, grade in read_judgements(Path(qrels_file)):
+            add_judgement(qrels, where, query, passage, grade)
+        if not qrels:
+            raise DataError(f"{qrels_file}: no judgements")
+    return _topics(corpus, texts, qrels, qrels_file or queries)
+
+
+def add_judgement(qrels: Qrels, where: object, query: str, passage: str, grade: int) -> None:
+    """Add a grade; it may be there already.
+
+    Raises:
+        DataError: another one is.
+    """
+    if (before := qrels.setdefault(query, {}).setdefault(passage, grade)) != grade:
+        raise DataError(
+            f"{where}: {passage!r} is judged twice for query {query!r}: {before}, now {grade}"
         )
-    qrels: dict[str, dict[str, int]] = {}
-    for where, query, passage, grade in _judgements(Path(qrels_file)):
-        if query not in texts:
-            raise DataError(f"{where}: query {query!r} is not among the queries")
-        if passage not in corpus:
-            raise DataError(f"{where}: passage {passage!r} is not in the corpus")
-        if passage in qrels.setdefault(query, {}):
-            raise DataError(f"{where}: query {query!r}, passage {passage!r} is judged twice")
-        qrels[query][passage] = grade
-    if not qrels:
-        raise DataError(f"{qrels_file}: no judgements")
-    return Topics(corpus, {key: texts[key] for key in texts if key in qrels}, qrels)
+
+
+def _topics(corpus: Corpus, texts: dict[str, str], qrels: Qrels, source: object) -> Topics:
+    """A collection of what is there, with notes on what is not."""
+    kept = {query: grades for query, grades in qrels.items() if query in texts}
+    judged = {passage for grades in kept.values() for passage in grades}
+    notes = []
+    for what, place, named, absent in (
+        ("queries", "among the queries; they are left out", qrels, qrels.keys() - kept.keys()),
+        ("passages", "in the corpus; they count as not found", judged,
+         {passage for passage in judged if passage not in corpus}),
+    ):  # fmt: skip
+        if absent:
+            some = ", ".join(map(repr, sorted(absent)[:3])) + ", …" * (len(absent) > 3)
+            said = f"{len(absent):,} of {len(named):,} judged {what} are not {place}: {some}"
+            if len(absent) == len(named):
+                raise DataError(f"{source}: {said}")
+            notes.append(said)
+    return Topics(corpus, {key: texts[key] for key in texts if key in kept}, kept, tuple(notes))
 
 
 def load_ir_dataset(name: str) -> Topics:
@@ -110,15 +136,11 @@ def load_ir_dataset(name: str) -> Topics:
         title = str(getattr(doc, "title", ""))
         text = str(doc.text) if hasattr(doc, "text") else doc.default_text()
         passages.append(Passage(doc.doc_id, title, text, f"corpus://{name}/{doc.doc_id}"))
-    qrels: dict[str, dict[str, int]] = {}
+    qrels: Qrels = {}
     for row in collection.qrels_iter():
-        qrels.setdefault(row.query_id, {})[row.doc_id] = int(row.relevance)
+        add_judgement(qrels, name, row.query_id, row.doc_id, int(row.relevance))
     queries = {query.query_id: query.default_text() for query in collection.queries_iter()}
-    return Topics(
-        Corpus(name, passages),
-        {key: text for key, text in queries.items() if key in qrels},
-        {key: grades for key, grades in qrels.items() if key in queries},
-    )
+    return _topics(Corpus(name, passages), queries, qrels, name)
 
 
 def _queries(path: Path) -> Iterator[tuple[str, Line, dict[str, Any], str]]:
@@ -135,8 +157,13 @@ def _queries(path: Path) -> Iterator[tuple[str, Line, dict[str, Any], str]]:
         yield key, where, record, text_of(record, name, where).strip()
 
 
-def _judgements(path: Path) -> list[tuple[Line, str, str, int]]:
-    """Rows ``query, passage, grade`` (BEIR, with header) or ``query, 0, passage, grade`` (TREC)."""
+def read_judgements(path: Path) -> list[tuple[Line, str, str, int]]:
+    """Read rows ``query, passage, grade`` (BEIR, with header) or ``query, 0, passage, grade``
+    (TREC).
+
+    Raises:
+        DataError: with file and line.
+    """
     rows: list[tuple[Line, str, str, int]] = []
     for where, line in read_lines(path):
         # BEIR's columns are parted by tabs, and its ids may hold blanks; TREC's by either

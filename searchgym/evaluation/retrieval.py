@@ -14,7 +14,8 @@ from ..errors import EngineError, EvaluationError
 from ..scoring.evidence import ndcg_at, precision_at, recall_at, reciprocal_rank
 from ..seeding import derive
 from ..types import CallContext, Failure, Query, SearchEngine
-from .intervals import Interval, mean_interval
+from .intervals import Interval, mean_interval, paired_interval
+from .trec import in_order
 
 Progress = Callable[[int], object]
 _AT_ONCE = 64
@@ -31,10 +32,12 @@ class Retrieval:
     """Fingerprint."""
     k: int
     run: Mapping[str, Sequence[tuple[str, float]]]
-    """Query id → (passage id, score), best first."""
+    """Query id → (passage id, score), in trec_eval's order."""
     per_query: Mapping[str, Mapping[str, float]]
     """Query id → measure → value, of the judged queries that have a relevant passage."""
     seconds: float
+    own: int = 0
+    """Number of queries whose own passage was found and left out (``keep_own``)."""
 
     @property
     def means(self) -> dict[str, Interval]:
@@ -47,14 +50,22 @@ class Retrieval:
 
 
 def measure_retrieval(
-    topics: Topics, engine: SearchEngine, *, k: int = 100, progress: Progress | None = None
+    topics: Topics,
+    engine: SearchEngine,
+    *,
+    k: int = 100,
+    keep_own: bool = False,
+    progress: Progress | None = None,
 ) -> Retrieval:
-    """Search for every judged query and measure the rankings as trec_eval does.
+    """Search for every judged query and measure the rankings as trec_eval does: equal scores are
+    ordered by descending id, whatever the engine's order.
 
     Args:
         topics: Passages, queries and judgements; a query without a relevant passage is left out.
         engine: Searches the passages.
         k: Passages per query. nDCG, MRR and precision count the first 10 (or ``k``, if fewer).
+        keep_own: Rank a passage for the query that has its id, too. Where queries are passages
+            (ArguAna, Quora), BEIR leaves it out; here it is, unless it is judged relevant.
         progress: Told how many queries have been answered.
 
     Raises:
@@ -67,21 +78,41 @@ def measure_retrieval(
     if not judged:
         raise EvaluationError("no query has a relevant passage: there is nothing to measure")
     run: dict[str, list[tuple[str, float]]] = {}
+    left_out = 0
     start = time.perf_counter()
     for at in range(0, len(judged), _AT_ONCE):
         some = judged[at : at + _AT_ONCE]
+        own = [not keep_own and q in topics.corpus and topics.qrels[q].get(q, 0) <= 0 for q in some]
         batch = [
-            Query(topics.queries[q], k, CallContext(derive(0, "rank", q), q, {})) for q in some
+            Query(topics.queries[q], k + out, CallContext(derive(0, "rank", q), q, {}))
+            for q, out in zip(some, own, strict=True)
         ]
-        for query, ranking in zip(some, run_batch(engine, batch), strict=True):
+        for query, out, ranking in zip(some, own, run_batch(engine, batch), strict=True):
             if isinstance(ranking, Failure):
                 raise EngineError(f"query {query!r} failed ({ranking.kind}): {ranking.message}")
-            run[query] = [(hit.passage.id, hit.score) for hit in ranking]
+            hits = [  # with scores as trec_eval reads them
+                (hit.passage.id, float(np.float32(hit.score)))
+                for hit in ranking
+                if not (out and hit.passage.id == query)
+            ]
+            run[query] = in_order(hits[:k])
+            left_out += len(hits) < len(ranking)
         if progress is not None:
             progress(len(some))
     seconds = time.perf_counter() - start
     rows = {q: _measures([key for key, _ in run[q]], topics.qrels[q], k) for q in judged}
-    return Retrieval(topics.corpus.name, engine.fingerprint, k, run, rows, seconds)
+    return Retrieval(topics.corpus.name, engine.fingerprint, k, run, rows, seconds, left_out)
+
+
+def differences(a: Retrieval, b: Retrieval) -> dict[str, Interval]:
+    """Mean of every measure of ``a`` less that of ``b``, query by query, with 95 % intervals."""
+    return {
+        name: paired_interval(
+            [row[name] for row in a.per_query.values()],
+            [b.per_query[query][name] for query in a.per_query],
+        )
+        for name in a.means
+    }
 
 
 def _measures(ranked: Sequence[str], grades: Mapping[str, int], k: int) -> dict[str, float]:

@@ -6,15 +6,18 @@ grade``. Fields are separated by white space, so ids must hold none.
 
 from __future__ import annotations
 
+import gzip
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
+import numpy as np
+
+from ..corpora.beir import add_judgement, read_judgements
+from ..corpora.lines import read_lines
 from ..errors import DataError
 from ..types import Task
 
-N = TypeVar("N", int, float)
 Run = Mapping[str, Sequence[tuple[str, float]]]
 """Query id → (passage id, score), best first."""
 Qrels = Mapping[str, Mapping[str, int]]
@@ -71,52 +74,47 @@ def write_qrels(path: Path | str, qrels: Qrels) -> Path:
 
 
 def read_run(path: Path | str) -> dict[str, list[tuple[str, float]]]:
-    """Read a run, best score first and ties by passage id, whatever the order of the lines.
+    """Read a run in trec_eval's order (:func:`in_order`), whatever the order of the lines. The file
+    may be compressed (``.gz``), as may one of judgements.
 
     Raises:
         DataError: with file and line, for one that is no run line or names a passage again.
     """
     rankings: dict[str, dict[str, float]] = {}
-    for where, fields in _fields(path, 6, "query Q0 passage rank score tag"):
+    for place, line in read_lines(Path(path)):
+        where = f"{path}:{place.number}"
+        if len(fields := line.split()) != 6:
+            form = "query Q0 passage rank score tag"
+            raise DataError(f"{where}: got {len(fields)} fields, expected {form!r}")
         query, _, key, _, score, _ = fields
-        value = _number(float, score, where)
+        try:
+            value = float(score)
+        except ValueError:
+            raise DataError(f"{where}: {score!r} is not a number") from None
         if not math.isfinite(value):
             raise DataError(f"{where}: score {score!r} is not finite")
         if key in rankings.setdefault(query, {}):
             raise DataError(f"{where}: {key!r} is ranked twice for query {query!r}")
         rankings[query][key] = value
-    return {
-        query: sorted(hits.items(), key=lambda hit: (-hit[1], hit[0]))
-        for query, hits in rankings.items()
-    }
+    return {query: in_order(hits.items()) for query, hits in rankings.items()}
+
+
+def in_order(hits: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Passages with their scores as trec_eval orders them: by score, as a number of 32 bits, and
+    equal ones by descending id."""
+    return sorted(hits, key=lambda hit: (np.float32(hit[1]), hit[0]), reverse=True)
 
 
 def read_qrels(path: Path | str) -> dict[str, dict[str, int]]:
-    """Read judgements; ``DataError`` with file and line for a bad or a repeated one."""
+    """Read judgements, TREC's or BEIR's.
+
+    Raises:
+        DataError: with file and line, for a bad one or another grade than before.
+    """
     relevance: dict[str, dict[str, int]] = {}
-    for where, (query, _, key, grade) in _fields(path, 4, "query 0 passage grade"):
-        if key in relevance.setdefault(query, {}):
-            raise DataError(f"{where}: {key!r} is judged twice for query {query!r}")
-        relevance[query][key] = _number(int, grade, where)
+    for where, query, key, grade in read_judgements(Path(path)):
+        add_judgement(relevance, where, query, key, grade)
     return relevance
-
-
-def _fields(path: Path | str, number: int, form: str) -> Iterator[tuple[str, list[str]]]:
-    with Path(path).open(encoding="utf-8") as file:
-        for line_number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            where = f"{path}:{line_number}"
-            if len(fields := line.split()) != number:
-                raise DataError(f"{where}: got {len(fields)} fields, expected {form!r}")
-            yield where, fields
-
-
-def _number(kind: Callable[[str], N], text: str, where: str) -> N:
-    try:
-        return kind(text)
-    except ValueError:
-        raise DataError(f"{where}: {text!r} is not a number") from None
 
 
 def _id(text: str) -> str:
@@ -131,5 +129,6 @@ def _id(text: str) -> str:
 def _write(path: Path | str, lines: Iterable[str]) -> Path:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(lines), encoding="utf-8")
+    text = "".join(lines).encode()
+    path.write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
     return path

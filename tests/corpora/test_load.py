@@ -309,9 +309,19 @@ def test_beir_layout_and_its_faults(tmp_path: Path) -> None:
     write(tmp_path / "corpus.jsonl", {"_id": "d 1", "text": "x"}, {"_id": "d1", "text": "x"})
     write(rels, "query-id\tcorpus-id\tscore", "q1\td 1\t1", "q1\td1\t2")
     assert load_beir(tmp_path).qrels == {"q1": {"d 1": 1, "d1": 2}}, "ids may hold blanks"
+    write(rels, "q1 d1 1", "q1 d9 1", "q1 d1 1", "q9 d1 1")
+    odd = load_beir(tmp_path)
+    assert (odd.queries, odd.qrels) == ({"q1": "x?"}, {"q1": {"d1": 1, "d9": 1}})
+    assert odd.notes == (
+        "1 of 2 judged queries are not among the queries; they are left out: 'q9'",
+        "1 of 2 judged passages are not in the corpus; they count as not found: 'd9'",
+    )
+    for row, message in (("q9 d1 1", "queries: 'q9'"), ("q1 d9 1", "not found: 'd9'")):
+        write(rels, row)
+        with pytest.raises(DataError, match=f"test.tsv: 1 of 1 judged .*{message.split(': ')[1]}"):
+            load_beir(tmp_path)
     faults = [
-        ("q9 d1 1", "query 'q9'"),
-        ("q1 d9 1", "passage 'd9'"),
+        ("q2 d1 2", "'d1' is judged twice for query 'q2': 1, now 2"),
         ("q1 d1 x", "grade 'x'"),
         ("q1", "expected query"),
     ]

@@ -20,7 +20,7 @@ from searchgym.corpora.load import load_corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.errors import DataError, EvaluationError
 from searchgym.evaluation.retrieval import MEASURES, measure_retrieval
-from searchgym.evaluation.trec import read_run
+from searchgym.evaluation.trec import read_run, write_qrels, write_run
 from searchgym.types import Passage
 from tests.cli.conftest import Cli, cli
 
@@ -77,8 +77,6 @@ def small() -> Topics:
 
 
 def test_every_query_scores_as_in_ir_measures(tmp_path: Path) -> None:
-    from searchgym.evaluation.trec import write_run
-
     topics = small()
     found = measure_retrieval(topics, BM25Engine(topics.corpus), k=100)
     assert set(found.per_query) == {"q1", "q2"}, "q3 has nothing to be found"
@@ -92,6 +90,58 @@ def test_every_query_scores_as_in_ir_measures(tmp_path: Path) -> None:
     assert list(few.means) == ["nDCG@3", "recall@3", "MRR@3", "P@3"]
     with pytest.raises(EvaluationError, match="no query has a relevant passage"):
         measure_retrieval(topics._replace(qrels={"q3": {"d3": 0}}), BM25Engine(topics.corpus))
+
+
+def test_equal_scores_count_as_in_the_run_that_is_written(tmp_path: Path, cli: Cli) -> None:
+    import pytrec_eval
+
+    passages = [Passage(key, "", "apple pie", key) for key in "abcd"]
+    topics = Topics(Corpus("c", passages), {"q": "pie"}, {"q": {"c": 2, "d": 1, "gone": 1}})
+    found = measure_retrieval(topics, BM25Engine(topics.corpus), k=10)
+    assert [key for key, _ in found.run["q"]] == ["d", "c", "b", "a"]
+    run, judged = write_run(tmp_path / "r.run.gz", found.run), tmp_path / "q.qrels"
+    write_qrels(judged, topics.qrels)
+    measures = {"ndcg_cut_10", "recip_rank", "recall_10", "P_10"}
+    theirs = pytrec_eval.RelevanceEvaluator(dict(topics.qrels), measures).evaluate(
+        {"q": dict(read_run(run)["q"])}
+    )["q"]
+    ours = found.per_query["q"]
+    assert [ours[name] for name in ("nDCG@10", "MRR@10", "recall@10", "P@10")] == pytest.approx(
+        [theirs[name] for name in ("ndcg_cut_10", "recip_rank", "recall_10", "P_10")]
+    )
+    scored = cli("score", run, "--qrels", judged, "--json").json["means"]
+    assert scored["evidence_ndcg"]["mean"] == pytest.approx(ours["nDCG@10"])
+    assert scored["evidence_mrr"]["mean"] == ours["MRR@10"]
+
+
+def test_a_querys_own_passage_is_left_out_as_in_beir(tmp_path: Path, cli: Cli) -> None:
+    texts = {"a": "apple pie", "b": "apple tart", "c": "apple in a large cake", "7": "pear"}
+    corpus = Corpus("c", [Passage(key, "", text, key) for key, text in texts.items()])
+    topics = Topics(corpus, {"a": "apple pie", "7": "pear"}, {"a": {"b": 1}, "7": {"7": 1}})
+    left = measure_retrieval(topics, BM25Engine(corpus), k=2)
+    assert (left.per_query["a"]["MRR@2"], left.per_query["7"]["MRR@2"], left.own) == (1, 1, 1)
+    assert {key for key, _ in left.run["a"]} == {"b", "c"}, "k all the same"
+    kept = measure_retrieval(topics, BM25Engine(corpus), k=2, keep_own=True)
+    assert (kept.per_query["a"]["MRR@2"], kept.own) == (0.5, 0)
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    for name, rows in (("corpus", texts), ("queries", topics.queries)):
+        (folder / f"{name}.jsonl").write_text(
+            "".join(json.dumps({"_id": key, "text": text}) + "\n" for key, text in rows.items())
+        )
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\na\tb\t1\n")
+    done = cli("retrieve", folder, "--json")
+    assert (done.json["means"]["MRR@10"]["mean"], len(done.json["notes"])) == (1, 1)
+    titles, runs = '{"name": "bm25", "fields": ["title"]}', tmp_path / "runs"
+    two = ("--engine", "bm25", "--engine", titles)
+    both = cli("retrieve", folder, "--keep-own", *two, "--out", runs, "--json")
+    first, second = both.json["engines"]
+    assert first["means"]["MRR@10"]["mean"] == 0.5
+    assert second["differences"]["MRR@10"]["mean"] == -0.5
+    assert sorted(path.name for path in runs.iterdir()) == ["bm25-2.run", "bm25.run"]
+    shown = cli("retrieve", folder, "--engine", "bm25", "--engine", "bm25")
+    assert "bm25 2 − bm25" in shown.out
+    assert "--keep-own ranks it" in shown.err
 
 
 def test_questions_with_evidence_are_judgements(cli: Cli, tmp_path: Path) -> None:
@@ -109,7 +159,7 @@ def test_questions_with_evidence_are_judgements(cli: Cli, tmp_path: Path) -> Non
     assert done.json["means"]["nDCG@10"]["mean"] == 1
     corpus = load_corpus(passages)
     (tmp_path / "bad.csv").write_text("question,answer,supporting_ids\nW?,x,zz\n")
-    with pytest.raises(DataError, match="passage 'zz' is not in the corpus"):
+    with pytest.raises(DataError, match=r"1 of 1 judged passages are not in the corpus.*'zz'"):
         load_topics(corpus, tmp_path / "bad.csv", None)
     (tmp_path / "none.csv").write_text("question,answer\nW?,x\n")
     with pytest.raises(DataError, match="no question names its 'supporting_ids'"):

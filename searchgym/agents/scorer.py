@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..candidates.features import FEATURE_NAMES, FEATURE_VERSION
 from ..errors import DataError
+from ..utils.files import parse_json
 from .segments import Segments
 
 Float = NDArray[np.float32]
@@ -165,7 +166,7 @@ def load_scorer(path: Path | str) -> tuple[CandidateScorer, dict[str, object]]:
         raw = (handle.metadata() or {}).get("searchgym")
         if raw is None:
             raise DataError(f"{path}: not a candidate agent (no searchgym header)")
-        header = json.loads(raw)
+        header = parse_json(raw, path)
         tensors = {k: handle.get_tensor(k) for k in handle.keys()}  # noqa: SIM118
     if header["feature_version"] != FEATURE_VERSION or header["features"] != list(FEATURE_NAMES):
         raise DataError(

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import EvaluationError
+from ..errors import DataError, EvaluationError
 from ..evaluation.intervals import Interval
 from ..evaluation.machine import today, versions
+from ..utils.files import read_json
 from .table import SHOWN, TransferTable
 
 SCHEMA = 2
@@ -77,13 +78,13 @@ def load(path: Path) -> dict[str, Any]:
         EvaluationError: no such file, or none of ours.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
     except FileNotFoundError:
         raise EvaluationError(
             f"{path} does not exist; 'searchgym transfer … --record {path}' writes it"
         ) from None
-    except ValueError as error:
-        raise EvaluationError(f"{path} is no JSON: {error}") from None
+    except DataError as error:
+        raise EvaluationError(str(error)) from None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise EvaluationError(f"{path}: not runs of the ladder in schema {SCHEMA}")
     runs: dict[str, Any] = data["runs"]

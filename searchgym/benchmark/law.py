@@ -23,7 +23,7 @@ from ..errors import EvaluationError
 from ..evaluation.intervals import Interval
 from ..evaluation.result import EvalResult
 from ..seeding import stream
-from ..utils.files import write_whole
+from ..utils.files import read_json, write_whole
 from .rungs import REAL_SETS
 
 RUNGS = ("held-out wording", "other schema")
@@ -120,7 +120,7 @@ class Law:
             EvaluationError: no such file, or not a law of this version.
         """
         try:
-            stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            stored: dict[str, Any] = read_json(path)
             if stored.pop("schema") != SCHEMA:
                 raise ValueError("another version")
             fields: dict[str, Any] = {

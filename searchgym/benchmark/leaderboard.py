@@ -34,6 +34,7 @@ from ..evaluation.metrics import column, own_metric
 from ..evaluation.result import EvalResult
 from ..rewards.reward import Reward
 from ..text import printable
+from ..utils.files import read_json
 from .expected import load
 from .submitted import Checked, check_result
 
@@ -239,7 +240,7 @@ def _day(path: Path) -> str:
     note = path.parent / NOTE
     if not note.is_file():
         return ""
-    return str(json.loads(note.read_text(encoding="utf-8")).get("date", ""))
+    return str(read_json(note).get("date", ""))
 
 
 def _is_real(settings: Mapping[str, Any]) -> bool:

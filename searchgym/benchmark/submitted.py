@@ -17,7 +17,6 @@ answers can look like one that found them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from ..rewards.reward import Reward
 from ..scoring import SCORING_VERSION
 from ..tasks.records import task_from_dict
 from ..types import Task, TurnRequest
+from ..utils.files import read_json
 from ..utils.trust import registered_only
 
 _TOOK = ("tokens_in", "tokens_out", "cost", "overflowed", "length_cut", "judge", "retries")
@@ -162,7 +162,7 @@ _BROKEN = (SearchGymError, LookupError, TypeError, ValueError, AttributeError, O
 def _of_the_file(path: Path, result: EvalResult) -> list[str]:
     """Contradictions within the file."""
     wrong = []
-    stated = json.loads(path.read_text(encoding="utf-8")).get("means", {})
+    stated = read_json(path).get("means", {})
     for name, interval in result.means.items():
         for part in ("mean", "low", "high", "n"):
             value, said = getattr(interval, part), stated.get(name, {}).get(part)

@@ -11,7 +11,6 @@ the same order, or come from the same cache.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CardError, DataError, MissingExtraError
+from ..utils.files import read_json
 from ..utils.threads import in_turn, side_by_side
 from .lexical import Words
 from .vectors import Vectors, VectorStore
@@ -81,7 +81,7 @@ class WordEncoder:
         self.path = Path(path) if path is not None else bundled_model()
         if not (self.path / "config.json").is_file():
             raise DataError(f"{self.path}: no config.json; expected a local encoder folder")
-        config = json.loads((self.path / "config.json").read_text())
+        config = read_json(self.path / "config.json")
         self.dim = int(config["hidden_size"])
         self.max_pieces = max_pieces
         most = int(config["num_hidden_layers"])

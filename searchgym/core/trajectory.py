@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 from ..errors import DataError
 from ..scoring import SCORING_VERSION
 from ..types import Turn
+from ..utils.files import parse_json
 from ..utils.records import json_text
 from .episode import Episode
 
@@ -171,6 +171,6 @@ def to_line(trajectory: Trajectory) -> str:
 def from_line(line: str | bytes, where: str) -> Trajectory:
     """The inverse of :func:`to_line`; ``DataError`` begins with ``where`` for anything else."""
     try:
-        return Trajectory.from_json(json.loads(line))
+        return Trajectory.from_json(parse_json(line, "it"))
     except (ValueError, KeyError, TypeError, DataError) as error:
         raise DataError(f"{where}: not a trajectory: {error}") from error

@@ -7,7 +7,6 @@ user's cache. Nothing is read before a function here is called.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -18,7 +17,7 @@ from weakref import WeakValueDictionary
 from ..cards import Card, card, cards
 from ..errors import DataError, unknown
 from ..types import ABSTAIN, Passage, Split, Task
-from ..utils.files import file_digest
+from ..utils.files import file_digest, read_json
 from ..utils.user_cache import cache_root
 from .corpus import Corpus
 from .load import load_corpus, load_questions, stream_passages
@@ -239,7 +238,7 @@ def _status(set_card: Card, root: Path, verify: bool) -> SetStatus:
     manifest = folder / MANIFEST
     if manifest.is_file():
         try:
-            digests = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+            digests = read_json(manifest)["files"]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{manifest} is broken ({error!r}): download {set_card.id} again"

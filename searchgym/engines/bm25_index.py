@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..corpora.corpus import Corpus
 from ..errors import EngineError
+from ..utils.files import read_json
 from .analysis import Analyser, as_text, index_terms
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ def _tidy(directory: Path) -> None:
 def read_about(directory: Path) -> dict[str, Any]:
     """Read a saved index's description; ``EngineError`` if it is absent or of another format."""
     try:
-        about = json.loads((directory / ABOUT).read_text(encoding="ascii"))
+        about = read_json(directory / ABOUT)
     except (OSError, ValueError, RecursionError) as error:
         raise EngineError(f"no readable BM25 index in {directory}: {error}") from error
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
@@ -260,7 +261,7 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
         for name, file in files.items():
             if file_digest(file) != digests[name]:
                 raise ValueError(f"{file.name} is not what was saved")
-        terms = json.loads(files[_VOCABULARY].read_text(encoding="ascii"))
+        terms = read_json(files[_VOCABULARY])
         arrays = {name: _mapped(files[f"{name}.npy"]) for name in _ARRAYS}
         vocabulary = {str(term): i for i, term in enumerate(terms)}
         _check_arrays(arrays, len(terms), passages)

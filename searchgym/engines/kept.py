@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.files import parse_json
 from .analysis import Analyser
 
 _DIGEST = 16
@@ -70,7 +71,7 @@ class KeptRows:
         made = cls()
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                about = json.loads(arrays["about"].tobytes())
+                about = parse_json(arrays["about"].tobytes(), path)
                 keys, lengths, values = arrays["keys"], arrays["lengths"], arrays["values"]
             if lengths.sum() != len(values) or len(keys) != len(lengths) or (lengths < 0).any():
                 return made

@@ -17,6 +17,7 @@ from ..core.episode import Episode
 from ..dialects.escape import without_thoughts
 from ..errors import DataError
 from ..types import Failure
+from ..utils.files import read_json
 from ..utils.records import json_text
 
 _ANSWER = re.compile(r"^[ \t*]*Exact Answer[ \t*]*:[ \t*]*(.*?)[ \t*]*$", re.I | re.MULTILINE)
@@ -87,7 +88,7 @@ def read_runs(folder: Path) -> Iterator[RunFile]:
     first: dict[str, Path] = {}
     for path in paths:
         try:
-            run = run_of(json.loads(path.read_text(encoding="utf-8")))
+            run = run_of(read_json(path))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(
                 f"{path}: not a run file of BrowseComp-Plus: {type(error).__name__} {error}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import EvaluationError
-from ..utils.files import write_whole
+from ..utils.files import read_json, write_whole
 from ..utils.records import json_text
 from . import shown
 from .comparable import check_comparable
@@ -173,7 +172,7 @@ class EvalResult:
     def load(cls, path: Path | str) -> EvalResult:
         """Read what :meth:`save` wrote; ``EvaluationError`` names a broken file."""
         try:
-            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+            return cls.from_json(read_json(path))
         except FileNotFoundError:
             raise EvaluationError(f"{path} does not exist; make it with 'searchgym eval'") from None
         except (ValueError, KeyError, TypeError, EvaluationError) as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import EngineError
+from ..utils.files import parse_json
 from .graph import IntArray, KnowledgeGraph
 from .vectors import Floats, Groups, TextVectors, best
 
@@ -61,7 +62,7 @@ class Communities:
         """Read what :meth:`save` wrote; ``EngineError`` if it is broken or of another graph."""
         try:
             with np.load(Path(path), allow_pickle=False) as data:
-                head = json.loads(bytes(data["head"]))
+                head = parse_json(bytes(data["head"]), path)
                 names = sorted((n for n in data.files if n != "head"), key=lambda n: int(n[1:]))
                 labels = tuple(data[n].astype(np.int64) for n in names)
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:

@@ -14,7 +14,7 @@ from ..envs.search import SearchEnv
 from ..errors import DataError, TaskError
 from ..tasks.names import Surfaces
 from ..types import Task
-from ..utils.files import write_whole
+from ..utils.files import parse_json, read_json, write_whole
 from ..warmstart.hops import walked
 from ..worlds.storage import world_digest
 from ..worlds.world import World
@@ -117,9 +117,9 @@ class Knowledge:
         """Read what ``save`` wrote; ``DataError`` for anything missing or broken."""
         folder = Path(folder)
         try:
-            about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            about = read_json(folder / ABOUT)
             text = (folder / FACTS).read_text(encoding="utf-8")
-            rows = [json.loads(line) for line in text.split("\n") if line]
+            rows = [parse_json(line, FACTS) for line in text.split("\n") if line]
             world = about.pop("world")
             taught = frozenset(int(row["fact"]) for row in rows if row["taught"])
             shown = frozenset(int(row["fact"]) for row in rows if row["shown"])

@@ -15,7 +15,7 @@ from typing import Any
 from .. import __version__
 from ..cards import catalog
 from ..errors import CardError, DataError, unknown
-from ..utils.files import write_whole
+from ..utils.files import read_json, write_whole
 
 
 def stored(name: str) -> Path:
@@ -30,12 +30,10 @@ def load(path: Path, kind: str = "methods") -> dict[str, Any]:
         DataError: no such file, or not a result of the laboratory.
     """
     try:
-        loaded = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
+        loaded = read_json(path, nan=True)
+    except FileNotFoundError as error:
         raise DataError(f"cannot read {path}: {error.strerror}; searchgym lab --out writes it") \
             from error  # fmt: skip
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}: not JSON: {error}") from error
     if not isinstance(loaded, dict) or not {"settings", kind} <= set(loaded):
         raise DataError(f"{path}: not a result of this kind: it has no settings or no {kind}")
     return loaded

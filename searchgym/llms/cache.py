@@ -13,6 +13,7 @@ import numpy as np
 from ..batching import run_batch
 from ..errors import DataError
 from ..types import Failure, Service
+from ..utils.files import parse_json
 from ..utils.store import Store
 from .base import Completion, Floats, Generator, GenRequest, Ids, check, request_key
 
@@ -95,7 +96,7 @@ def pack(completion: Completion) -> bytes:
 def unpack(value: bytes) -> Completion:
     """The completion ``pack`` wrote. ``DataError`` if it is something else."""
     try:
-        fields = json.loads(value)
+        fields = parse_json(value, "it")
         for name in ("logp", "entropy"):
             if fields[name] is not None:
                 fields[name] = np.frombuffer(base64.b64decode(fields[name]), "<f4")

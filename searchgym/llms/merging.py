@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CardError, DataError, EngineError, MissingExtraError
-from ..utils.files import writing
+from ..utils.files import read_json, writing
 from .adapters import is_adapter, is_model
 from .models import resolve
 
@@ -197,7 +196,7 @@ def _files(folder: Path) -> list[Path]:
     if not is_model(folder):
         raise DataError(f"{folder} holds no model (no config.json)")
     if (folder / INDEX).is_file():
-        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        index = read_json(folder / INDEX)
         return [folder / Path(name).name for name in sorted(set(index["weight_map"].values()))]
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
@@ -224,7 +223,7 @@ def _require_one_vocabulary(folders: Sequence[Path]) -> None:
     for folder in folders:
         path = folder / "tokenizer.json"
         if path.is_file():
-            table: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            table: Mapping[str, Any] = read_json(path)
             added = {t["id"]: t["content"] for t in table.get("added_tokens", ())}
             known.append((folder, (table.get("model", {}).get("vocab"), added)))
     for folder, vocabulary in known[1:]:

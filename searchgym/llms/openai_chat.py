@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ..errors import EngineError
 from ..types import Failure
 from ..utils.event_loop import all_of
+from ..utils.files import parse_json
 from ..utils.store import Store
 from .probe import only_model
 from .wire import Reply, Wire
@@ -265,6 +266,6 @@ def _packed(said: Said) -> bytes:
 
 
 def _unpacked(value: bytes) -> Said:
-    text, calls, finish, refusal, *more = json.loads(value)
+    text, calls, finish, refusal, *more = parse_json(value, "a cached answer")
     tokens = tuple(more[0]) if more and more[0] else None  # older files lack them
     return Said(text, tuple(ToolUse(*call) for call in calls), finish, refusal, tokens)

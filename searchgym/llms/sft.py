@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ..errors import DataError, EngineError
 from ..seeding import stream
-from ..utils.files import FolderLock, write_whole, writing
+from ..utils.files import FolderLock, parse_json, read_json, write_whole, writing
 from ..utils.memory import give_back
 from .head import logits_at
 from .optimizers import optimizers_of, set_rate
@@ -380,7 +380,7 @@ def _keep_tokenizer(tokenizer: Any, out: Path) -> None:
     inner = getattr(tokenizer, "backend_tokenizer", None)  # tokenizers in Python have none
     if inner is None:
         return
-    before, now = json.loads(saved.read_text(encoding="utf-8")), json.loads(inner.to_str())
+    before, now = read_json(saved), json.loads(inner.to_str())
     if any(before[part] != now[part] for part in ("model", "added_tokens")):
         raise DataError(
             f"{saved} was made of other texts than today's, which an update of the package can "
@@ -408,7 +408,7 @@ def _logged(path: Path, step: int) -> list[str]:
     kept = []
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         try:
-            if line.endswith("\n") and json.loads(line)["step"] <= step:
+            if line.endswith("\n") and parse_json(line, path)["step"] <= step:
                 kept.append(line)
         except (ValueError, KeyError):
             continue  # the line the kill cut short

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..utils.files import parse_json
 from .causal import load
 
 
@@ -33,7 +34,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    row = json.loads(line)
+                    row = parse_json(line, "it")
                     pairs.append((str(row["prompt"]), str(row["completion"])))
                 except (ValueError, KeyError, TypeError) as error:
                     raise DataError(

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import EngineError, MissingExtraError
 from ..types import Failure
+from ..utils.files import read_json
 from .base import Completion, Floats, GenRequest, Ids, check, request_key
 from .handover import place_for, size_of
 from .models import resolve
@@ -310,7 +311,7 @@ def _apart(weights: Mapping[str, Any]) -> dict[str, Any]:
 def _architecture(folder: Path) -> str:
     """The class a model folder names, for messages."""
     try:
-        names = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
+        names = read_json(folder / "config.json")["architectures"]
         return str(names[0])
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return "a model"

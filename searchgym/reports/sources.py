@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from ..evaluation.machine import NOTE as MACHINE
 from ..evaluation.result import EvalResult
 from ..rl.log import LOG as RL_LOG
 from ..rl.log import read_log
+from ..utils.files import parse_json, read_json
 
 RL, SFT, CANDIDATE, EVALUATION, LADDER = (
     "training by reinforcement", "training on examples", "candidate training", "evaluation",
@@ -169,7 +169,7 @@ def _header(path: Path) -> dict[str, Any]:
         raise MissingExtraError("reading what a run was made of", "train") from error
     try:
         with safe_open(str(path), framework="numpy") as handle:
-            header: dict[str, Any] = json.loads((handle.metadata() or {})["searchgym"])
+            header: dict[str, Any] = parse_json((handle.metadata() or {})["searchgym"], path)
     except (OSError, KeyError, ValueError, SafetensorError) as error:
         raise DataError(f"{path}: not written by SearchGym, or broken ({error})") from None
     return header
@@ -187,6 +187,6 @@ def _ladder(path: Path) -> dict[str, Any]:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        return read_json(path)
+    except FileNotFoundError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error

@@ -16,7 +16,7 @@ from ..llms.models import MODELS, resolve
 from ..objects import bare_hint
 from ..policies.model_folder import require_renderer, sampling_of
 from ..policies.note import read_note
-from ..utils.files import write_whole
+from ..utils.files import read_json, write_whole
 from ..utils.trust import check_sources, named_sources, registered_only
 from .comparison import require_members_that_differ
 from .critics.registry import check_critic_table
@@ -187,14 +187,12 @@ class Plan:
 def _values(out: Path) -> dict[str, Any]:
     """A run's plan as its file has it; ``DataError`` if there is none."""
     try:
-        values = json.loads((out / PLAN).read_text(encoding="utf-8"))
+        values = read_json(out / PLAN)
     except FileNotFoundError:
         raise DataError(
             f"{out} holds no run to resume: start one with 'searchgym train grpo --model MODEL "
             f"--out {out}'"
         ) from None
-    except ValueError as error:
-        raise DataError(f"{out / PLAN} cannot be read: {error}") from error
     tables = ("sources", "train")
     if not isinstance(values, dict) or not all(
         isinstance(values.get(name, {}), dict) for name in tables

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..utils.files import write_whole, writing
+from ..utils.files import parse_json, write_whole, writing
 
 LOG, CHECKPOINT = "rl.jsonl", "trainer.safetensors"
 """Files of a run's folder."""
@@ -58,7 +58,7 @@ def _rows(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Readable lines and their rows; a kill or a full disk leaves others behind."""
     for line in text.splitlines(keepends=True):
         try:
-            row = json.loads(line)
+            row = parse_json(line, "it")
         except ValueError:
             continue
         if line.endswith("\n") and isinstance(row, dict) and isinstance(row.get("step"), int):
@@ -81,7 +81,7 @@ def read_log(out: str | os.PathLike[str], name: str = LOG) -> list[dict[str, Any
     rows = []
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row = parse_json(line, "it")
             if not isinstance(row, dict) or "step" not in row:
                 raise ValueError("expected a JSON object with 'step'")
             rows.append(row)

@@ -3,7 +3,6 @@ advantages, for ``searchgym view``. Training never reads them."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import warnings
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 
 from ..core.trajectory import Trajectory, to_line
-from ..utils.files import writing
+from ..utils.files import parse_json, writing
 from .slots.batch import Batch
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class SavedRollouts:
 def _step_of(line: bytes) -> int | None:
     """The step that wrote a line; None for a line that is no saved trajectory."""
     try:
-        step = json.loads(line)["training"]["step"]
+        step = parse_json(line, "it")["training"]["step"]
     except (ValueError, KeyError, TypeError):
         return None
     return step if isinstance(step, int) and line.endswith(b"\n") else None

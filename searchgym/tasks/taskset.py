@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..errors import DataError, TaskError, unknown_id
 from ..types import Task
+from ..utils.files import parse_json
 from .records import task_from_dict, task_to_dict
 
 
@@ -126,9 +127,9 @@ def _line(task: Task) -> str:
 
 def _task(line: str, where: str) -> Task:
     try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}") from None
+        record = parse_json(line, where)
+    except DataError as error:
+        raise DataError(f"{where}: not JSON: {str(error).partition(': ')[2]}") from None
     if not isinstance(record, dict):
         raise DataError(f"{where}: expected a JSON object, got {type(record).__name__}")
     try:

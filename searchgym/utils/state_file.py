@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
+from ..utils.files import parse_json
 from .files import writing
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def read_state(path: Path, of: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
     try:
         with safe_open(str(path), framework="pt") as handle:
-            header = json.loads((handle.metadata() or {})[_HEADER])
+            header = parse_json((handle.metadata() or {})[_HEADER], path)
             tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118
     except (OSError, KeyError, ValueError, SafetensorError) as error:
         raise DataError(f"{path}: not a checkpoint of {of} ({error})") from None

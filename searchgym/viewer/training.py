@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from ..errors import DataError
 from ..reports.sources import CANDIDATE, PLAN, RL, RL_LOG, SFT, SFT_LOG, read_run
 from ..reports.training import MEANING, UNIT, label
 from ..rl.candidate.live import ENDING
-from ..utils.files import LOCK, locked
+from ..utils.files import LOCK, locked, parse_json, read_json
 
 SHOWN: Mapping[str, tuple[str, ...]] = {
     RL: ("reward", "em", "f1", "searches", "turns", "completion_length", "entropy",
@@ -96,7 +95,7 @@ class LogTail:
         self._at += len(whole)
         for line in whole.splitlines():
             try:
-                row = json.loads(line)
+                row = parse_json(line, self.path)
             except ValueError:
                 continue
             if isinstance(row, dict) and isinstance(row.get("step"), int):
@@ -119,8 +118,19 @@ class TrainingRun:
         """The state now.
 
         Raises:
-            DataError: what was written cannot be read.
+            DataError: what was written cannot be read, or is not what a training writes.
         """
+        try:
+            return self._progress()
+        except DataError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            raise DataError(
+                f"{self.folder} holds values that no training writes ({type(error).__name__}: "
+                f"{str(error):.200}): were its {PLAN} or logs changed by hand?"
+            ) from error
+
+    def _progress(self) -> RunProgress:
         agents = self.folder / "agents"
         if (self.folder / PLAN).is_file() or self._rl.path.is_file():
             return self._language_model()
@@ -199,7 +209,7 @@ class TrainingRun:
             told.append(f"{_episodes(last):,.0f} episodes at the last evaluation")
         return RunProgress(
             CANDIDATE, f"{self.folder.name}: candidate agent", state, fraction=min(1.0, fraction),
-            told=", ".join(told), left_s=now.get("left_s") if running else None,
+            told=", ".join(told), left_s=_number(now.get("left_s")) if running else None,
             panels=panels(CANDIDATE, curves, "episodes"), x="episodes",
         )  # fmt: skip
 
@@ -276,12 +286,10 @@ def _number(value: object) -> float | None:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        value = read_json(path)
+    except FileNotFoundError:
+        return {}
     if not isinstance(value, dict):
         raise DataError(f"{path} holds no JSON object")
     return value

@@ -21,6 +21,7 @@ import numpy as np
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ...utils.files import file_digest
+from ...utils.files import read_json as parse
 from ..forward import Progress
 from .encoder import SentenceEncoder
 from .vectors import Floats
@@ -124,8 +125,8 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; ``EngineError`` if the file is absent, broken or of another format."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        value = parse(path)
+    except (OSError, ValueError) as error:
         raise EngineError(f"no readable dense index in {path.parent}: {error}") from error
     if not isinstance(value, dict) or value.get("format") != _FORMAT:
         raise EngineError(f"the dense index in {path.parent} has another format: build it again")

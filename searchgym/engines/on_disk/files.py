@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import mmap
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EngineError
-from ...utils.files import file_digest
+from ...utils.files import file_digest, read_json
 
 ABOUT, PASSAGES = "searchgym.json", "passages.bin"
 FORMAT = 5
@@ -82,7 +81,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         EngineError: it is absent, of another format, or says what cannot be.
     """
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="ascii"))
+        about = read_json(folder / ABOUT)
         if about["format"] != FORMAT:
             raise ValueError(f"its format is {about['format']}, not {FORMAT}; build it again")
         counts = [about[name] for name in ("passages", "shard", *ARRAYS)]

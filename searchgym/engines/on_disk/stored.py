@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ...types import Page, Passage
+from ...utils.files import parse_json
 from .files import PASSAGES, key_of, sum_of
 
 _COLD = 20
@@ -53,7 +53,7 @@ class StoredCorpus(Corpus):
             line = self._file[first:last]
             if sum_of(line) != self._sums[place]:
                 raise ValueError(f"passage {place} is not what was saved")
-            read = json.loads(line)
+            read = parse_json(line, self._folder)
             if type(read) is not list or [*map(type, read)] != [str] * 4:
                 raise ValueError("no passage")
         except (ValueError, RecursionError) as error:

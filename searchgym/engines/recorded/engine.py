@@ -30,6 +30,7 @@ from ...types import (
     Ranking,
     Service,
 )
+from ...utils.files import parse_json
 from ...utils.store import Store
 from ...worlds.world import World
 from ..pages import pages_of
@@ -237,7 +238,7 @@ class RecordedService(Generic[Req, Res]):
         """The answer as replayed, also when it was just recorded: both ways the same bytes."""
         if isinstance(value, Failure):
             return value
-        return self._codec.decode(json.loads(value)["result"])
+        return self._codec.decode(parse_json(value, self.path)["result"])
 
     # --- the file -----------------------------------------------------------------------------
     @property
@@ -247,7 +248,7 @@ class RecordedService(Generic[Req, Res]):
     def _declare(self, about: Mapping[str, Any]) -> None:
         key = self._inner_fingerprint.encode() + b"\0" + self.kind.encode()
         said = self.store.add(SERVICES, key, json.dumps(about, sort_keys=True).encode())
-        self._agree(json.loads(said), about)
+        self._agree(parse_json(said, self.path), about)
 
     def _agree(self, said: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         if said != about:
@@ -290,7 +291,7 @@ def recordings(store: Store, kind: str) -> dict[str, dict[str, Any]]:
     for key, value in store.items(SERVICES):
         fingerprint, _, recorded = key.decode().rpartition("\0")
         if recorded == kind:
-            settings[fingerprint] = json.loads(value)
+            settings[fingerprint] = parse_json(value, store.path)
     return settings
 
 

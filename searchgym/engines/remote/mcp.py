@@ -146,7 +146,7 @@ def _content(result: Mapping[str, Any]) -> Any:
     for text in texts:
         try:
             values.append(json.loads(text))
-        except ValueError:
+        except (ValueError, RecursionError):
             values.append(text)
     if len(values) == 1:
         return values[0]

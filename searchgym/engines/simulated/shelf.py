@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ...errors import DataError
 from ...types import Page, PageRequest, PageSource, Passage
+from ...utils.files import parse_json
 from ...utils.store import Store
 from .parse import SITE
 
@@ -46,7 +47,7 @@ class Shelf:
         if value is None:
             return None
         try:
-            return Passage(*json.loads(value))
+            return Passage(*parse_json(value, "it"))
         except (ValueError, TypeError) as error:
             raise DataError(f"{self.store.path}: broken entry for {url} ({error})") from error
 

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ...errors import DataError
+from ...utils.files import parse_json
 from ..record import Record, checked
 from . import chat, search_r1, searchgym, verifiers, verifiers_traces
 
@@ -117,7 +118,7 @@ def parse(data: bytes, kind: str, where: str) -> Record:
             return checked(search_r1.read_block(data))
         if not data:
             raise ValueError(f"a line is longer than {MOST_LINE >> 20} MiB")
-        value: Any = json.loads(data)
+        value: Any = parse_json(data, "it", nan=True)
         if _HALF.search(data):
             value = json.loads(_whole_characters(json.dumps(value, ensure_ascii=False)))
         (module,) = (m for m in JSON_FORMATS if kind == m.NAME)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...utils.files import parse_json
 from ..record import Observation, ViewedTurn
 from .tagged import hits_of, turn_of
 
@@ -68,7 +69,7 @@ def said(number: int, message: Mapping[str, Any]) -> ViewedTurn:
 
 def _call(call: Any) -> tuple[str, str]:
     if isinstance(call, str):  # verifiers writes each call as a JSON text
-        call = json.loads(call)
+        call = parse_json(call, "a call")
     function = call.get("function", call)
     arguments = function.get("arguments", "")
     return str(function.get("name", "")), (
@@ -78,7 +79,7 @@ def _call(call: Any) -> tuple[str, str]:
 
 def _short(kind: str, name: str, arguments: str) -> str:
     try:
-        values = json.loads(arguments)
+        values = parse_json(arguments, "its arguments")
     except ValueError:
         return arguments
     if not isinstance(values, dict):

@@ -127,7 +127,7 @@ class TrainingRun:
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise DataError(
                 f"{self.folder} holds values that no training writes ({type(error).__name__}: "
-                f"{str(error):.200}): were its {PLAN} or logs changed by hand?"
+                f"{error!s:.200}): were its {PLAN} or logs changed by hand?"
             ) from error
 
     def _progress(self) -> RunProgress:

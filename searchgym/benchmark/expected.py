@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, EvaluationError
+from ..errors import EvaluationError
 from ..evaluation.intervals import Interval
 from ..evaluation.machine import today, versions
 from ..utils.files import read_json
@@ -83,8 +83,8 @@ def load(path: Path) -> dict[str, Any]:
         raise EvaluationError(
             f"{path} does not exist; 'searchgym transfer … --record {path}' writes it"
         ) from None
-    except DataError as error:
-        raise EvaluationError(str(error)) from None
+    except ValueError as error:
+        raise EvaluationError(f"{path} is no JSON: {error}") from None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise EvaluationError(f"{path}: not runs of the ladder in schema {SCHEMA}")
     runs: dict[str, Any] = data["runs"]

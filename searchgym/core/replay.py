@@ -84,16 +84,22 @@ def restore(
         raise EpisodeError(f"the snapshot has no {missing[0]!r}: it is not whole")
     parent = snapshot.get("parent")
     with registered_only("this snapshot", trust=trust):
-        config = EpisodeConfig.from_json(
-            snapshot["config"],
-            dialect,
-            reward,
-            trust=trust,
-            scored=scored,
-            reward_transforms=reward_transforms,
-        )
+        try:
+            config = EpisodeConfig.from_json(
+                snapshot["config"],
+                dialect,
+                reward,
+                trust=trust,
+                scored=scored,
+                reward_transforms=reward_transforms,
+            )
+            events = events_from_json(snapshot["events"])
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise EpisodeError(
+                f"the snapshot holds values that snapshot() does not write ({error!r:.200})"
+            ) from error
         episode = cls(config, parent=tuple(parent) if parent else None)
-        _replay(episode, events_from_json(snapshot["events"]))
+        _replay(episode, events)
     return episode
 
 

@@ -158,7 +158,7 @@ def write_jsonl(path: Path, trajectories: Iterable[Trajectory]) -> int:
 
 def read_jsonl(path: Path) -> Iterator[Trajectory]:
     """Read what :func:`write_jsonl` wrote; ``DataError`` names file and line of a broken one."""
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             yield from_line(line, f"{path}:{number}")
 

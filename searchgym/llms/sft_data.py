@@ -31,7 +31,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
     """(prompt, completion) per line. ``DataError`` naming the first line that is no pair."""
     pairs: list[tuple[str, str]] = []
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 try:
                     row = parse_json(line, "it")

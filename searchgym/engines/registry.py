@@ -50,18 +50,25 @@ def build_engine(
 ) -> SearchEngine:
     """An engine over ``corpus`` from its name, or from ``{"name": …, **options}``.
 
-    A name of the form ``"package.module:Class"`` is called as ``Class(corpus, **options)``. A ready
-    engine is passed through. ``EngineError`` for unknown names and options, and for all but
-    :data:`OPEN` while a file is read that others may have written (:mod:`searchgym.utils.trust`).
+    A class, itself or as ``"package.module:Class"``, is called as ``Class(corpus, **options)``. A
+    ready engine is passed through. ``EngineError`` for unknown names and options, for what lacks
+    some of :data:`MEMBERS`, and for all but :data:`OPEN` while a file is read that others may have
+    written (:mod:`searchgym.utils.trust`).
     """
+    if isinstance(spec, type):
+        spec = {"name": spec}
     if not isinstance(spec, str | Mapping):
-        if callable(getattr(spec, "run", None)) and callable(getattr(spec, "cache_key", None)):
-            return spec
-        raise EngineError(
-            f"an engine is a name, a mapping with 'name', or a service, got {type(spec).__name__}"
-        )
+        if not hasattr(spec, "run"):
+            raise EngineError(
+                "an engine is a name, a mapping with 'name', or a service: a class or an object "
+                f"with {', '.join(MEMBERS)}; got {type(spec).__name__}"
+            )
+        return _checked(spec, type(spec).__name__)
     options = {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
     name = spec if isinstance(spec, str) else spec.get("name")
+    make: Any = name
+    if isinstance(name, type):
+        name = f"{name.__module__}:{name.__qualname__}"
     if not isinstance(name, str):
         raise EngineError(f"an engine mapping needs the key 'name', got {dict(spec)!r}")  # type: ignore[arg-type]
     if name == "self":
@@ -75,10 +82,12 @@ def build_engine(
             maker: Maker = load_known(ENGINES[name])
             return maker(corpus, world, **options)
         if ":" in name:
-            make = load_object(name)
-            check_fits("engine", name, make, ("run", "cache_key"))
-            made: SearchEngine = make(corpus, **options)
-            return made
+            make = load_object(name) if isinstance(make, str) else make
+            if isinstance(make, type):
+                _checked(make, name)
+            else:
+                check_fits("engine", name, make, tuple(MEMBERS))
+            return _checked(make(corpus, **options), name)
     except CardError as error:
         raise EngineError(str(error)) from error
     except TypeError as error:
@@ -86,6 +95,27 @@ def build_engine(
             raise
         raise EngineError(f"engine {name!r}: {_explained(name, str(error))}") from error
     raise EngineError(unknown("engine", name, ENGINES) + ", or 'package.module:Class'")
+
+
+MEMBERS: Mapping[str, str] = {
+    "run": "run(batch), which gives a ranking (Hits, best first) for each Query",
+    "cache_key": "cache_key(request), bytes that are equal where answers are, or None",
+    "needs_task": "needs_task, whether it must be told the question and its answers",
+    "fingerprint": "fingerprint, a text that changes whenever answers may",
+}
+"""Members of an engine (``searchgym.types.Service``), and what they are."""
+
+
+def _checked(engine: Any, name: str) -> Any:
+    """The engine, or a class of engines, whose ``__init__`` may set members, too."""
+    made = engine if isinstance(engine, type) else type(engine)
+    code = getattr(made.__init__, "__code__", None) if made is engine else None
+    later = code.co_names if code else ()
+    lacking = [said for member, said in MEMBERS.items()
+               if not hasattr(engine, member) and member not in later]  # fmt: skip
+    if lacking:
+        raise EngineError(f"{name!r} cannot be an engine: it lacks {'; '.join(lacking)}")
+    return engine
 
 
 def check_open(spec: Any) -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import gymnasium as gym
 import pytest
 
 from searchgym.corpora.corpus import Corpus
@@ -8,7 +11,30 @@ from searchgym.engines.analysis import LUCENE_STOPWORDS, Analyser
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.pages import CorpusPages
 from searchgym.errors import EngineError
-from searchgym.types import CallContext, PageRequest, Passage
+from searchgym.types import CallContext, Hit, PageRequest, Passage, Query, Ranking
+from tests import small
+
+
+class Own:
+    """Finds passages in their order."""
+
+    needs_task = False
+
+    def __init__(self, corpus: Corpus, word: str = "fox") -> None:
+        self.corpus, self.word = corpus, word
+        self.fingerprint = f"own:{corpus.digest}"
+
+    def cache_key(self, request: Query, /) -> None:
+        return None
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        return [tuple(Hit(p, 1.0) for p in list(self.corpus)[: query.k]) for query in batch]
+
+
+class Unfinished:
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        raise AssertionError("is not called")
+
 
 CORPUS = Corpus("c", [Passage("1", "T", "red fox", "u:a"), Passage("2", "T", "blue", "u:a")])
 
@@ -20,6 +46,12 @@ def test_engines_by_name_options_path_and_instance() -> None:
     path = build_engine("searchgym.engines.bm25:BM25Engine", CORPUS)
     assert path.fingerprint == BM25Engine(CORPUS).fingerprint
     assert build_engine(tuned, CORPUS) is tuned
+    for spec in (Own, f"{__name__}:Own", {"name": Own, "word": "x"}):
+        made = build_engine(spec, CORPUS)
+        assert (type(made), made.word) == (Own, "fox" if isinstance(spec, str | type) else "x")
+    env = gym.make("SearchQA-v0", corpus=small.CORPUS, tasks=list(small.TASKS), engine=Own)
+    env.reset(seed=0)
+    assert "Mira Venn" in str(env.step("<search>fox</search>")[0])
 
 
 @pytest.mark.parametrize(
@@ -32,7 +64,16 @@ def test_engines_by_name_options_path_and_instance() -> None:
         ("recorded", 'engine \'recorded\': needs more .*"name": "recorded", "path": …'),
         ("graph", "needs a generated world"),
         ("searchgym.engines.bm25:Absent", "cannot load"),
-        (7, "a name, a mapping with 'name', or a service, got int"),
+        (
+            7,
+            "a service: a class or an object with run, cache_key, needs_task, fingerprint; got int",
+        ),
+        *[
+            (spec, r"lacks cache_key\(request\), bytes .*; needs_task, .*; fingerprint, a text")
+            for spec in (Unfinished, Unfinished(), f"{__name__}:Unfinished", {"name": Unfinished})
+        ],
+        ({"name": Own, "wort": "x"}, "Own.: it has no option 'wort'"),
+        ("searchgym.seeding:derive", "is a function, and an engine is a class with run, cache_key"),
     ],
 )
 def test_wrong_engines_are_one_clear_error(spec: object, message: str) -> None:

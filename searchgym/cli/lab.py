@@ -13,7 +13,8 @@ from .output import JsonFlag, examples, print_json, print_table, progress, say
 
 LEGEND = (
     "expected, one step: cosine with the true gradient of the expected gradient, and of one step's "
-    "on average; bias, variance: relative to the useful length; then signal-to-noise per cost"
+    "on average; bias, variance: relative to the useful length; own: bias to the gradient of what "
+    "the recipe pays, where that is not the return; then signal-to-noise per cost"
 )
 
 

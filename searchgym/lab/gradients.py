@@ -21,6 +21,7 @@ from torch import Tensor
 from ..errors import CardError
 from ..rl.credit import compare, reward_group, score_groups
 from ..rl.recipe import Recipe
+from ..rl.rewards.weighted import Weighted
 from ..rl.rollouts.chains import Chains
 from ..rl.slots.batch import Batch, Output, Totals, in_lines
 from ..rl.slots.records import Floats, Group, Played, Rewards, Scored, Workers
@@ -32,6 +33,8 @@ Draws = NDArray[np.int64]
 """(S, Q, G): of each step, question and member, which trajectory."""
 CHUNK = 20_000
 """Trajectories of one batch where several steps are computed together."""
+PAID = 300
+"""Groups of each question over which pay that depends on the group is averaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +93,28 @@ class Bench:
         (group,) = Chains(1, greedy_twin=True).collect([self.tree.plan(question)], self.workers)
         return group.members[-1]
 
-    def _group(self, question: int, places: Sequence[int]) -> Scored:
+    def paid(self) -> list[Floats] | None:
+        """What the recipe pays each trajectory, its turns' rewards included; None if that is the
+        return. Pay that depends on the group is the mean over :data:`PAID` groups of chains, also
+        where the recipe's rollout plays trees."""
+        if all(type(r) is Weighted and r.requires == {"return"} for r in self.recipe.reward):
+            return None
+        pool = self.pool or self._pool()
+        totals = [_total(scored.rewards)[: len(self.odds[q])] for q, scored in enumerate(pool)]
+        sums, times = [np.zeros(len(t)) for t in totals], [np.zeros(len(t)) for t in totals]
+        for step in self.draw(PAID, derive(0, "lab", "paid")):
+            for q, places in enumerate(step):
+                group = self._group(q, places.tolist(), pool)
+                np.add.at(sums[q], places, _total(group.rewards)[: len(places)])
+                np.add.at(times[q], places, 1.0)
+        means = [np.divide(s, n, out=t.copy(), where=n > 0)
+                 for s, n, t in zip(sums, times, totals, strict=True)]  # fmt: skip
+        same = map(np.allclose, means, self.counts["return"])
+        return None if all(same) else means
+
+    def _group(self, question: int, places: Sequence[int], pool: Sequence[Scored] = ()) -> Scored:
         """A drawn group, with its members' signals and the rewards of just this group."""
-        whole = self.pool[question]
+        whole = (pool or self.pool)[question]
         chosen = [*places, len(self.tree.leaves[question])] if self.twins else [*places]
         group = Group(whole.group.plan, tuple(whole.group.members[i] for i in chosen))
         signals = {name: values[chosen] for name, values in whole.signals.items()}
@@ -332,6 +354,13 @@ class Bench:
 
     def _keeps_all(self) -> bool:
         return all(self.recipe.data.admit(s) is s for s in self.pool)
+
+
+def _total(rewards: Rewards) -> Floats:
+    """(M,) what members are paid in all."""
+    turns = 0.0 if rewards.turns is None else np.nansum(rewards.turns, axis=1)
+    made: Floats = rewards.outcome + turns
+    return made
 
 
 def _equal(rewards: Rewards, pool: Rewards, places: NDArray[np.int64]) -> bool:

@@ -64,6 +64,9 @@ class Quality(NamedTuple):
     bias: Estimated
     """Part of the expected gradient that is not along the true one, in lengths of the part that is:
     the tangent of the angle between them."""
+    own_bias: Estimated | None
+    """The same, held to the gradient of what the recipe pays (``Bench.paid``) in place of the
+    return's; None if it pays the return."""
     variance: Estimated
     """Trace of the covariance, by the square of the length along the true gradient."""
     per_call: Estimated
@@ -196,9 +199,15 @@ def quality(
         made = {n: Estimated(v, v, v) for n, v in figures(exact, truth).items()}
     else:
         made = _jackknife(sample, lambda part: figures(moments(part, truth), truth))
-    cost = exact or moments(sample, truth)
+    cost, own = exact or moments(sample, truth), None
+    if (paid := bench.paid()) is not None:
+        aim: Floats = true_gradient(bench.lm, paid)
+        if exact is not None:
+            own = Estimated(*[figures(exact, aim)["bias"]] * 3)
+        else:
+            own = _jackknife(sample, lambda part: figures(moments(part, aim), aim))["bias"]
     return Quality(
-        method, bench.size, success, exact is not None, count,
+        method, bench.size, success, exact is not None, count, own_bias=own,
         step_cosine=drawn, calls=cost.calls, tokens=cost.tokens, **made,
     )  # fmt: skip
 

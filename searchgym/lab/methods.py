@@ -33,7 +33,10 @@ ANOTHER = frozenset({"effective_rank", "thr", "nthr", "progress", "implicit_rewa
 """Parts that read hidden states, of which a table has none, or copy the policy's model and train it
 before they say anything."""
 
-
+CHANGED: Mapping[str, Mapping[str, Any]] = {
+    "subsearch": {"reward": {"use": "subsearch", "encoder": None}},
+}
+"""Slots of recipes that are another here: pages of made-up words say nothing to an encoder."""
 SHAPED = frozenset(
     {"half_closed", "demonstrations", "with_experts", "rescued", "guided", "hinted", "noisy",
      "value_guided", "valued_mcts", "critic_chosen"}
@@ -125,7 +128,7 @@ def table_of(method: str, size: int, known: Sequence[str] | None = None) -> dict
     elif method.startswith("advantage:"):
         table = _plain(method.removeprefix("advantage:"))
     else:
-        table = read(method)
+        table = {**read(method), **CHANGED.get(method, {})}
     return with_size(table, size)
 
 

@@ -252,19 +252,25 @@ def odds(lm: TabularLM) -> list[Floats64]:
     return by_question
 
 
-def expected_return(lm: TabularLM, logits: Tensor) -> Tensor:
-    """The exact expected return, mean over questions: a differentiable function of the logits."""
+def expected_return(
+    lm: TabularLM, logits: Tensor, paid: Sequence[Floats64] | None = None
+) -> Tensor:
+    """The exact expected return, mean over questions: a differentiable function of the logits.
+
+    Args:
+        paid: What each trajectory is paid, question by question, in place of its return.
+    """
     table = lm.table(logits)
     total = torch.zeros((), dtype=logits.dtype)
-    for leaves, earned in zip(lm.tree.leaves, counts(lm.tree)["return"], strict=True):
+    for leaves, earned in zip(lm.tree.leaves, paid or counts(lm.tree)["return"], strict=True):
         for leaf, reward in zip(leaves, earned, strict=True):
             logp = sum(table[lm.index(row)][row.sampled].sum() for row in leaf.rows)
             total = total + float(reward) * torch.exp(torch.as_tensor(logp))
     return total / lm.tree.questions
 
 
-def true_gradient(lm: TabularLM) -> Any:
-    """(P,) the exact gradient of the expected return, as an array."""
+def true_gradient(lm: TabularLM, paid: Sequence[Floats64] | None = None) -> Any:
+    """(P,) the exact gradient of :func:`expected_return`, as an array."""
     logits = lm.logits.detach().clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(expected_return(lm, logits), logits)
+    (gradient,) = torch.autograd.grad(expected_return(lm, logits, paid), logits)
     return gradient.numpy()

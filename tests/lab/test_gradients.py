@@ -11,8 +11,9 @@ import torch
 
 from searchgym.errors import CardError
 from searchgym.lab.gradients import Bench
+from searchgym.lab.measure import quality
 from searchgym.lab.methods import BROKEN, methods, table_of
-from searchgym.lab.policy import TabularLM, skilled
+from searchgym.lab.policy import TabularLM, skilled, true_gradient
 from searchgym.lab.tree import grow
 from searchgym.rl.config import TrainConfig
 from searchgym.rl.credit import compare
@@ -119,6 +120,47 @@ def test_a_perfect_critic_sees_what_is_still_to_come():
     to_go = whole.token_reward().double().flip(1).cumsum(1).flip(1)
     first = (chance * (to_go[:, 0] - value[:, 0])).sum()
     assert float(first) == pytest.approx(0, abs=1e-6)
+
+
+OTHER = {
+    "signal": [{"use": "parts", "names": ["f1", "evidence"]}],
+    "reward": {"use": "weighted", "weights": {"f1": 1.0, "evidence": 2.0}},
+}
+"""A reward that is not the return."""
+
+
+def test_what_a_recipe_pays():
+    """The return, also where turns are paid parts of it; else its own sum."""
+    assert all(bench(m).paid() is None for m in ("grpo", "ppo_turn", "gigpo", "tree_grpo"))
+    here = Bench({**read("dr_grpo"), **OTHER}, lm(), 4)
+    for paid, scored in zip(here.paid(), here.pool, strict=True):
+        own = scored.signals["f1"] + 2 * scored.signals["evidence"]
+        np.testing.assert_allclose(paid, own)
+    gain = bench("igpo")
+    for paid, scored in zip(gain.paid(), gain.pool, strict=True):
+        known = np.exp(scored.signals["gold_logp"])
+        last = [row[~np.isnan(row)][-1] for row in known]
+        np.testing.assert_allclose(paid, scored.signals["return"] + last - known[:, 0], atol=1e-6)
+
+
+def test_pay_that_depends_on_the_group_is_its_mean():
+    """TRACE ranks a group's members: pay lies between the least and the most of a kind."""
+    here = bench("hypereyes")
+    for paid, scored in zip(here.paid(), here.pool, strict=True):
+        right = scored.signals["em"] == 1
+        assert ((paid[right] >= 0.9) & (paid[right] <= 1.2)).all()
+        assert (paid[~right] <= 0).all()
+
+
+def test_bias_to_what_is_paid():
+    """Dr. GRPO has none to its own reward, and much to the return, which is another."""
+    here = Bench({**read("dr_grpo"), **OTHER}, lm(), 4)
+    found = quality(here, true_gradient(lm()), "other", 0.4, steps=20, few=20)
+    assert found.enumerated
+    assert found.own_bias.mean == pytest.approx(0, abs=1e-5)
+    assert found.bias.mean > 0.1
+    plain = quality(bench("dr_grpo"), true_gradient(lm()), "dr_grpo", 0.4, steps=20, few=20)
+    assert plain.own_bias is None
 
 
 def test_an_unknown_method_is_named():

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...core.episode import Episode
 from ...engines.dense.encoder import BUNDLED, SentenceEncoder
 from ...rewards.lookups import stands_in_results
-from ...rewards.published.rankings import cosine
 from ...rewards.published.search_r1 import in_form
+from ...text import answer_words, normalise_answer
 from ...types import Passage, ToolResult
 from ..slots.protocols import Slot
 from ..slots.records import Floats, Group, Rewards, Signals
 
 Step = tuple[tuple[str, tuple[Passage, ...]], ...]
 """A search: its sub-queries, and the best passages that each has brought."""
-Alike = Callable[[Sequence[str]], Floats]
-"""(N, N) cosines of N texts."""
+KEPT = 20_000
+"""Texts whose vectors are kept: a group's members ask for the same passages."""
 
 
 class SubSearch(Slot):
@@ -79,6 +81,7 @@ class SubSearch(Slot):
         self.rate, self.most, self.least = rate, most, least
         self.mean: float | None = None
         self._loaded: SentenceEncoder | None = None
+        self._vectors: dict[str, NDArray[np.float32]] = {}
 
     def apply(
         self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
@@ -124,10 +127,15 @@ class SubSearch(Slot):
     def alike(self, texts: Sequence[str]) -> Floats:
         """(N, N) cosines of texts, by the encoder or by their words."""
         if self.encoder is None:
-            return np.array([[cosine(one, other) for other in texts] for one in texts])
+            vectors = _counted(texts)
+            return np.asarray(vectors @ vectors.T)
         if self._loaded is None:
             self._loaded = SentenceEncoder(self.encoder, preset="plain")
-        vectors = self._loaded.queries(texts).astype(float)
+        if new := [text for text in dict.fromkeys(texts) if text not in self._vectors]:
+            if len(self._vectors) + len(new) > KEPT:
+                self._vectors, new = {}, list(dict.fromkeys(texts))
+            self._vectors |= zip(new, self._loaded.queries(new), strict=True)
+        vectors = np.stack([self._vectors[text] for text in texts]).astype(float)
         return np.asarray(vectors @ vectors.T)
 
     def gated(self, beta: float, em: float) -> float:
@@ -159,6 +167,18 @@ class SubSearch(Slot):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.mean = None if state["mean"] is None else float(state["mean"])
+
+
+def _counted(texts: Sequence[str]) -> Floats:
+    """(N, V) unit vectors of texts' word counts, after SQuAD normalisation; 0 of one without."""
+    counts = [Counter(answer_words(normalise_answer(text))) for text in texts]
+    number = {word: i for i, word in enumerate(dict.fromkeys(w for c in counts for w in c))}
+    vectors = np.zeros((len(texts), len(number)))
+    for row, count in zip(vectors, counts, strict=True):
+        row[[number[word] for word in count]] = [*count.values()]
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    made: Floats = vectors / np.where(lengths > 0, lengths, 1.0)
+    return made
 
 
 def searches(episode: Episode, documents: int) -> list[Step]:

@@ -13,13 +13,16 @@ from .methods import BROKEN, MOST_USED
 
 GOAL = 0.5
 """Exact match of which the episodes are counted that it takes to get there."""
+NOTHING = 0.02
+"""Exact match at the end of a training up to which nothing was learnt."""
 SMOOTH = 5
 """Steps whose mean must reach the goal."""
 DRAWN = 16
 """Most methods in a figure: of more, the most used are drawn."""
 LEGEND = (
     "area: mean exact match over all steps; to EM .5: episodes until five steps' mean reaches it "
-    "(of the seeds that do); end, searches: means of the last five steps"
+    "(of the seeds that do); end, searches: means of the last five steps; at 0: seeds that end at "
+    f"an exact match of {NOTHING:g} or less"
 )
 
 
@@ -50,14 +53,16 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 def row(entry: Mapping[str, Any]) -> dict[str, Any]:
     """A method's numbers over its seeds: ``area``, ``end`` and ``searches`` with intervals,
-    ``to_goal`` of those that reach it, and how many do."""
+    ``to_goal`` of those that reach it, how many do, and how many have learnt nothing
+    (``collapsed``)."""
     runs = entry["runs"]
     reached = [run["to_goal"] for run in runs if run["to_goal"] is not None]
     made: dict[str, Any] = {
         name: interval([run[name] for run in runs]) for name in ("area", "end", "searches")
     }
     made["to_goal"] = interval(reached) if reached else None
-    return {**made, "reached": len(reached), "seeds": len(runs)}
+    collapsed = sum(run["end"] <= NOTHING for run in runs)
+    return {**made, "reached": len(reached), "seeds": len(runs), "collapsed": collapsed}
 
 
 def lines(result: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -67,7 +72,8 @@ def lines(result: Mapping[str, Any]) -> list[dict[str, str]]:
         {
             "method": name, "area": _shown_as(r["area"]), "end": _shown_as(r["end"]),
             "to EM .5": _episodes(r["to_goal"]),
-            "seeds": f"{r['reached']} of {r['seeds']}", "searches": _shown_as(r["searches"]),
+            "seeds": f"{r['reached']} of {r['seeds']}", "at 0": str(r["collapsed"] or ""),
+            "searches": _shown_as(r["searches"]),
         }
         for name, r in sorted(rows.items(), key=lambda item: -item[1]["area"][0])
     ]  # fmt: skip
@@ -92,6 +98,8 @@ def sentence(result: Mapping[str, Any], name: str) -> str:
     goal = f"{r['reached']} of {r['seeds']} seeds reach an exact match of {GOAL:g}"
     if r["to_goal"] is not None:
         goal += f" after {_episodes(r['to_goal'])} episodes"
+    if r["collapsed"]:
+        goal += f"; {r['collapsed']} of {r['seeds']} seeds end at {NOTHING:g} or less"
     return (
         f"mean exact match while learning {area}, at the end {end}; {goal}; {searches} searches at "
         f"the end. {r['seeds']} seeds, 95 % intervals, {result['date']}, "

@@ -77,6 +77,10 @@ def test_areas_apart():
     assert told.startswith("mean exact match while learning 0.50 [0.48, 0.52], at the end 0.50")
     assert "1 of 3 seeds reach an exact match of 0.5 after 640 episodes; 1.00 [1.00, 1.00]" in told
     assert told.endswith("3 seeds, 95 % intervals, 2026-01-02, SearchGym 1, torch 2")
+    fallen = of_areas(fallen=[0.02, 0.0, 0.6])
+    assert "; 2 of 3 seeds end at 0.02 or less; 1.00" in sentence(fallen, "fallen")
+    assert learning_results.lines(fallen)[0]["at 0"] == "2"
+    assert learning_results.lines(result)[0]["at 0"] == ""
 
 
 def test_the_shipped_bench_tells_broken_credit_from_grpo():
@@ -89,6 +93,9 @@ def test_the_shipped_bench_tells_broken_credit_from_grpo():
     assert all(r["seeds"] >= 5 for r in rows.values())
     assert rows["grpo"]["reached"] == rows["grpo"]["seeds"]
     assert rows[BROKEN]["reached"] == 0
+    fallen = {name: r["collapsed"] for name, r in rows.items() if r["collapsed"]}
+    assert fallen == {BROKEN: 5, "adasearch": 1, "noisy_grpo": 1, "search_r2_refiner": 1,
+                      "spa_rl": 3}  # fmt: skip
     assert BROKEN in apart(result)["grpo"]
     for name in {*rows} - {BROKEN}:
         assert result["date"] in of_recipe(name)["learning"]

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import CardError, unknown
+from ..learning_results import NOTHING
 from ..results import resumed
 from .declared import Ordering
 from .measures import measured
 from .published import ORDERINGS
 from .trained import Variant
-from .verdicts import NOTHING, Judged, verdict_of
+from .verdicts import Judged, verdict_of
 
 KIND = "pieces"
 """Key under which a result holds its measurements: piece → figures."""

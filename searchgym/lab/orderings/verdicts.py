@@ -12,14 +12,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, get_args
 
-from ..learning_results import interval
+from ..learning_results import NOTHING, interval
 from .declared import By, Compared, Ordering
 
 Verdict = Literal["agree", "disagree", "undecided", "not measurable", "not measured"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 LEAST_SEEDS = 3
-NOTHING = 0.02
-"""Exact match at the end of a training up to which nothing was learnt."""
 Figures = Mapping[str, Any]
 """Figures of one piece: name → number or None; ``capped`` names those that are lower bounds, where
 a training ended before it got there."""

@@ -7,6 +7,7 @@ on the reference rung, a held-out world: 1 if all that was learnt carries over, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -87,7 +88,9 @@ def drop_between(
     if not x.questions or not y.questions:
         return NOTHING, False
     if len(x.values) == len(y.values) > 1:
-        return difference([x], [y], joint), False
+        told = difference([x], [y], joint)
+        if told.low < told.high:  # equal values draw no others
+            return told, False
     return independent_difference(*(_own(t, metric, joint.seed) for t in (x, y))), False
 
 
@@ -116,8 +119,10 @@ def transfer_ratio(
         reference = MetricTable(reference.values.mean(axis=0, keepdims=True), reference.questions)
     base = crossed_interval(reference.values, seed=joint.seed, bound=bound)
     gain = _pooled(there, joint, bound)
-    transferred = ratio(there, [reference], joint)
-    why = "" if transferred else "the gain on the reference is not above 0 beyond doubt"
+    transferred, why = None, "one question tells no share"
+    if min(sum(len(t.questions) for t in there), len(reference.questions)) > 1:
+        transferred = ratio(there, [reference], joint)
+        why = "" if transferred else "the gain on the reference is not above 0 beyond doubt"
     return gain, base, transferred, why
 
 
@@ -125,8 +130,12 @@ def _pooled(there: Sequence[MetricTable], joint: Joint, bound: float | None) -> 
     if len(there) == 1:
         return crossed_interval(there[0].values, seed=joint.seed, bound=bound)
     low, high = np.quantile(joint.means([there])[:, 0], [0.025, 0.975])
-    n = sum(len(t.questions) for t in there)
-    return Interval(mean_of(there), float(low), float(high), n, f"mean of {len(there)} sets")
+    n, mean = sum(len(t.questions) for t in there), mean_of(there)
+    if low == high:  # equal values draw no others: what each set's interval says of them
+        own = [crossed_interval(t.values, seed=joint.seed, bound=bound) for t in there]
+        low = mean - math.hypot(*(i.mean - i.low for i in own)) / len(own)
+        high = mean + math.hypot(*(i.high - i.mean for i in own)) / len(own)
+    return Interval(mean, float(low), float(high), n, f"mean of {len(there)} sets")
 
 
 def _table(results: Results, metric: str) -> MetricTable:

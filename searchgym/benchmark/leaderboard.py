@@ -77,6 +77,12 @@ class Entry(NamedTuple):
     verified: bool = True
     """False: its actions were not played again here, so it is never the best."""
 
+    @property
+    def score(self) -> str:
+        """The metric that ranks with its interval; a dash where it was not measured."""
+        name = _HEADS[self.metric]
+        return f"{name} {self.scores[self.metric]:.2f}" if self.metric in self.scores else "–"
+
 
 def expected_files() -> list[Path]:
     """Every ``expected.json`` of the catalogue, in alphabetical order."""

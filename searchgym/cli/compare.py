@@ -12,7 +12,7 @@ import typer
 
 from ..errors import EvaluationError, unknown
 from .measured import spoken
-from .output import JsonFlag, console, examples, plus_minus, print_json, print_table, say
+from .output import JsonFlag, console, examples, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ..evaluation.result import EvalResult
@@ -24,7 +24,14 @@ def compare(
     results: Annotated[
         list[Path], typer.Argument(help="Two or more files that 'searchgym eval --out' wrote.")
     ],
-    metric: Annotated[str, typer.Option("--metric", "-m", help="em, f1, searches, …")] = "f1",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help="em, f1, searches, …; default: f1, or the reward where no answer is given.",
+        ),
+    ] = None,
     cost: Annotated[
         str,
         typer.Option(
@@ -51,11 +58,13 @@ def compare(
     from ..evaluation.power import power_note
     from ..evaluation.result import EvalResult
     from ..evaluation.result import compare as paired
+    from ..evaluation.shown import lost_note
 
     if len(results) < 2:
         raise EvaluationError(f"got {len(results)} result; name two or more files")
     first, *others = loaded = [EvalResult.load(path) for path in results]
     meant = despite or ()
+    metric = metric or first.metric
     _require_settings(meant, loaded)
     try:
         compared = [paired(other, first, metric, despite=meant, seed=seed) for other in others]
@@ -90,29 +99,32 @@ def compare(
         return
     name = spoken(metric)
     print_table(
-        f"{name} of {first.set}, paired over {compared[0].difference.n:,} questions "
-        "[95 % interval]",
+        f"{name} of {first.set}, paired on the same questions [95 % interval]",
         [
             {
                 "agent": row["agent"], name: f"{row[metric]:.3f}",
                 f"{name} of {first.agent}": f"{row[AGAINST]:.3f}",
                 "difference": format(row["difference"], "+.3f"),
                 "p (Holm)": f"{row['p (Holm)']:.4f}",
+                "questions": c.difference.n,
+                **({"lost": c.lost} if any(c.lost for c in compared) else {}),
             }
-            for row in rows
+            for row, c in zip(rows, compared, strict=True)
         ],
     )  # fmt: skip
     print_table(
-        f"{name} against {spoken(cost)}; mean ± half of the 95 % interval",
+        f"{name} against {spoken(cost)}, mean [95 % interval]",
         [
             {
-                "agent": r.agent, name: plus_minus(r.means[metric]),
-                spoken(cost): plus_minus(r.means[cost]),
+                "agent": r.agent, name: format(r.means[metric], ".2f"),
+                spoken(cost): format(r.means[cost], ".2f"),
                 "Pareto front": str(i) in best,
             }
             for i, r in enumerate(loaded)
         ],
     )  # fmt: skip
+    if lost := lost_note(loaded):
+        say(lost.strip())
     if note:
         say(textwrap.fill(note, console().width))
     for pair, differs in unlike.items():

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .output import console, plus_minus, print_table, say
+from ..text import printable
+from .output import console, print_table, say
 
 if TYPE_CHECKING:
     from ..evaluation.intervals import Interval
@@ -42,15 +43,16 @@ class AgentResults(NamedTuple):
 def print_measured(measured: Sequence[AgentResults], env: str, *, full: bool = False) -> None:
     """One table and one verdict; ``full``: every table that says something."""
     from ..evaluation.power import power_note
+    from ..evaluation.shown import lost_note
 
     n, several = len(measured[0].first.rows), len(measured[0].shown)
     samples = f", the first of {several} samples" if several > 1 else ""
     print_table(
-        f"{env}: {n:,} questions{samples}; mean ± half of the 95 % interval",
+        f"{env}: {n:,} questions{samples}; mean [95 % interval]",
         [_scores(m) for m in measured],
     )
     out = console()
-    out.print(verdict(measured), markup=False)
+    out.print(printable(verdict(measured) + lost_note(m.first for m in measured)), markup=False)
     for note in filter(None, (power_note(n), _unasked(measured))):
         say(textwrap.fill(note, out.width))
     if judged := [_judged(m.first) for m in measured if _has_judge(m.first)]:
@@ -78,7 +80,9 @@ def _print_all(measured: Sequence[AgentResults]) -> None:
     if several > 1:
         print_table(f"All {several} samples of each question", [_sampled(m) for m in measured])
     if len({row.family for m in measured for row in m.first.rows}) > 1:
-        print_table("Exact match by family", _families(measured))
+        metric = _right(measured)
+        title = "Exact match" if metric == "em" else spoken(metric).capitalize()
+        print_table(f"{title} by family", _families(measured, metric))
     optional = {
         "Used by the agents": [
             {"agent": m.first.agent, **m.first.usage} for m in measured if m.first.usage
@@ -102,55 +106,59 @@ def _print_all(measured: Sequence[AgentResults]) -> None:
 
 
 def verdict(measured: Sequence[AgentResults]) -> str:
-    """One sentence: which agent leads in F1, and whether the next one is told apart from it; or
-    which are equal."""
+    """One sentence: which agent leads in F1, or in reward where no answer is given, and whether the
+    next one is told apart from it; or which are equal."""
     from ..evaluation.intervals import paired_interval
 
-    bounds = [m for m in measured if _class(m).endswith(_KNOWS)]
+    metric = measured[0].first.metric
+    name = spoken(metric)
+    bounds = [m for m in measured if m.first.ceiling]
     ranked = sorted(
-        (m for m in measured if m not in bounds), key=lambda m: -_mean(m.first.means["f1"])
+        (m for m in measured if m not in bounds), key=lambda m: -_mean(m.first.means[metric])
     )
     if not ranked:
-        return f"Only {bounds[0].first.agent} played, which is told the evidence: an upper bound."
+        bound = bounds[0].first
+        return (
+            f"Only {bound.agent} played, which is told what to search for: its {name} "
+            f"{bound.means[metric]:.2f} is an upper bound."
+        )
     first = ranked[0].first
-    score = first.means["f1"]
+    score = first.means[metric]
     if not score.n:
         return f"{first.agent} has no measured question."
     if len(ranked) == 1:
-        told = f"{first.agent}: F1 {score:.2f}"
-        if book := first.closed_book.get("f1"):
+        told = f"{first.agent}: {name} {score:.2f}"
+        if book := first.closed_book.get(metric):
             told += f"; {book.mean:.2f} without searching"
-    elif len(equal := [m for m in ranked if _mean(m.first.means["f1"]) == score.mean]) > 1:
+    elif len(equal := [m for m in ranked if _mean(m.first.means[metric]) == score.mean]) > 1:
         *others, last = (m.first.agent for m in equal)
-        told = f"{', '.join(others)} and {last} are equal, with F1 {score.mean:.2f}"
+        told = f"{', '.join(others)} and {last} are equal, with {name} {score.mean:.2f}"
     else:
         second = ranked[1].first
-        gap = paired_interval(first.values("f1"), second.values("f1"), seed=first.seed)
-        told = f"{first.agent} leads with F1 {score.mean:.2f}, "
+        gap = paired_interval(first.values(metric), second.values(metric), seed=first.seed)
+        told = f"{first.agent} leads with {name} {score.mean:.2f}, "
         told += (
             f"{gap.mean:.2f} [{gap.low:.2f}, {gap.high:.2f}] above {second.agent}"
             if gap.excludes(0)
-            else f"but cannot be told apart from {second.agent} ({second.means['f1'].mean:.2f})"
+            else f"but cannot be told apart from {second.agent} ({second.means[metric].mean:.2f})"
         )
     if bounds:
         bound = bounds[0].first
-        told += f"; {bound.agent}, an upper bound, has {bound.means['f1'].mean:.2f}"
+        told += f"; {bound.agent}, an upper bound, has {bound.means[metric].mean:.2f}"
     return told + "."
-
-
-_KNOWS = "OracleAgent"
-
-
-def _class(m: AgentResults) -> str:
-    return str(m.first.settings["agent"]["class"])
 
 
 def _mean(interval: Interval) -> float:
     return interval.mean if interval.n else -1.0
 
 
-def _families(measured: Sequence[AgentResults]) -> list[dict[str, Any]]:
-    """Questions of each family, and every agent's exact match there, with its interval."""
+def _right(measured: Sequence[AgentResults]) -> str:
+    """The metric of single families: exact match, or the reward where no answer is given."""
+    return "em" if (own := measured[0].first.metric) == "f1" else own
+
+
+def _families(measured: Sequence[AgentResults], metric: str) -> list[dict[str, Any]]:
+    """Questions of each family, and every agent's scores there, with intervals."""
     from ..evaluation.metrics import Means
 
     rows = []
@@ -159,7 +167,7 @@ def _families(measured: Sequence[AgentResults]) -> list[dict[str, Any]]:
         for m in measured:
             part = [row for row in m.first.rows if row.family == family]
             line.setdefault("questions", len(part))
-            line[m.first.agent] = plus_minus(Means(part, seed=m.first.seed)["em"])
+            line[m.first.agent] = format(Means(part, seed=m.first.seed)[metric], ".2f")
         rows.append(line)
     return rows
 
@@ -178,6 +186,8 @@ def _record(m: AgentResults, env: str) -> dict[str, Any]:
         "agent": first.agent,
         "env": env,
         "questions": len(first.rows),
+        "measured": len(first.rows) - first.infra_errors,
+        "metric": first.metric,
         "seed": first.seed,
         "means": {name: interval._asdict() for name, interval in first.means.items()},
         "closed_book": {k: v._asdict() for k, v in first.closed_book.items()},
@@ -204,13 +214,16 @@ def _record(m: AgentResults, env: str) -> dict[str, Any]:
 def _scores(m: AgentResults) -> dict[str, Any]:
     first = m.first
     shown: dict[str, Any] = {"agent": first.agent}
-    for metric in ("em", "f1", *(("judge",) if _has_judge(first) else ())):
-        shown[spoken(metric)] = plus_minus(first.means[metric])
+    if first.infra_errors:
+        shown["measured"] = len(first.rows) - first.infra_errors
+    own = ("em", "f1") if first.metric == "f1" else (first.metric,)
+    for metric in (*own, *(("judge",) if _has_judge(first) else ())):
+        shown[spoken(metric)] = format(first.means[metric], ".2f")
     shown["recall"] = format(first.means["evidence_recall"].mean, ".2f")
     if not first.means["evidence_recall"].n:
         shown["recall"] = "–"
     shown["searches"] = format(first.means["searches"].mean, ".2f")
-    if m.opened:
+    if m.opened and "em" in own:
         book = first.closed_book.get("em")
         shown["closed-book EM"] = "–" if book is None else format(book.mean, ".2f")
     return shown
@@ -237,7 +250,7 @@ def _took(measured: Sequence[AgentResults]) -> list[dict[str, Any]]:
             "agent": m.first.agent,
             **{
                 name.replace("_", " "): ("$" if name == "cost" else "")
-                + plus_minus(m.first.means[name], places.get(name, 2))
+                + format(m.first.means[name], f".{places.get(name, 2)}f")
                 for name in used
             },
         }
@@ -256,7 +269,7 @@ def _samples(m: AgentResults) -> dict[str, Interval]:
 
 
 def _sampled(m: AgentResults) -> dict[str, Any]:
-    return {"agent": m.first.agent, **{k: plus_minus(v) for k, v in _samples(m).items()}}
+    return {"agent": m.first.agent, **{k: format(v, ".2f") for k, v in _samples(m).items()}}
 
 
 def _refusals(result: EvalResult) -> dict[str, Any]:
@@ -270,7 +283,7 @@ def _refusals(result: EvalResult) -> dict[str, Any]:
         "wrongly refused": abstained.refusals.false_alarm_rate,
         "EM if answered": abstained.answered,
     }
-    cells = {name: plus_minus(interval) for name, interval in shown.items()}
+    cells = {name: format(interval, ".2f") for name, interval in shown.items()}
     return {"agent": result.agent, **cells, "invented": abstained.invented}
 
 
@@ -284,7 +297,7 @@ def _boundary(m: AgentResults) -> list[dict[str, Any]]:
     return [
         {
             "agent": m.first.agent,
-            "F1": plus_minus(confusion.f1(), 3),
+            "F1": format(confusion.f1(), ".3f"),
             "known, not searched": confusion.hits,
             "known, searched": confusion.missed,
             "unknown, not searched": confusion.false_alarms,
@@ -326,7 +339,7 @@ def lost(result: EvalResult) -> list[dict[str, Any]]:
 def _frontier(measured: Sequence[AgentResults]) -> list[Any]:
     from ..evaluation.frontier import frontier, point
 
-    return frontier([point(m.first.agent, m.first.rows) for m in measured])
+    return frontier([point(m.first.agent, m.first.rows, m.first.metric) for m in measured])
 
 
 def _unasked(measured: Sequence[AgentResults]) -> str | None:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from ..evaluation.intervals import Interval
-
 Row = Mapping[str, Any]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 PIPED_WIDTH = 160
@@ -128,10 +126,9 @@ def print_table(title: str, rows: Sequence[Row], columns: Sequence[str] | None =
             _print_pairs(out, dict(zip(names[1:], others, strict=True)), indent=2)
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for place, (name, width) in enumerate(zip(names, widths, strict=True)):
+    for name, width in zip(names, widths, strict=True):
         number = bool(rows) and all(isinstance(r.get(name), (int, float)) for r in rows)
-        ends = bool(rows) and all(c[place][-1:].isdigit() and "±" in c[place] for c in cells)
-        justify: Literal["left", "right"] = "right" if number or ends else "left"
+        justify: Literal["left", "right"] = "right" if number else "left"
         table.add_column(escape(printable(name)), justify=justify, width=width)
     for row in cells:
         table.add_row(*map(escape, row))
@@ -191,14 +188,6 @@ def print_facts(title: str, facts: Row) -> None:
     if title:
         out.print(f"[bold]{escape(printable(title))}[/bold]")
     _print_pairs(out, facts)
-
-
-def plus_minus(interval: Interval, places: int = 2) -> str:
-    """Return a mean and half the width of its interval; a dash where there are no questions."""
-    if not interval.n:
-        return "–"
-    half = (interval.high - interval.low) / 2
-    return f"{interval.mean:.{places}f}±{half:.{places}f}"
 
 
 def _print_pairs(out: Console, facts: Row, indent: int = 0) -> None:

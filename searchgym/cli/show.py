@@ -14,7 +14,6 @@ from .output import (
     JsonFlag,
     console,
     examples,
-    plus_minus,
     print_facts,
     print_json,
     print_markdown,
@@ -93,7 +92,7 @@ def _print_scores(name: str, kind: str) -> None:
     rows = [
         {
             ("set" if kind == "agents" else "agent"): row.set if kind == "agents" else row.method,
-            "F1": plus_minus(row.scores["f1"]),
+            "score": row.score,
             "searches": f"{row.scores['searches'].mean:.1f}",
             "n": row.questions,
             "run": row.run,
@@ -103,7 +102,7 @@ def _print_scores(name: str, kind: str) -> None:
     ]
     if rows:
         print()
-        print_table("Expected scores: mean ± half of the 95 % interval", rows)
+        print_table("Expected scores: mean [95 % interval]", rows)
         console().print("Each can be repeated: searchgym leaderboard --commands")
 
 

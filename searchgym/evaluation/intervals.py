@@ -78,8 +78,10 @@ def mean_interval(
 ) -> Interval:
     """Interval for the mean of ``values`` (n,), one per question; NaN entries are left out.
 
-    ``unit``: values lie in [0, 1] by definition (EM, F1, recall), so intervals stay inside, and a
-    sample of equal values still gets an honest width. ``wilson`` needs values of 0 or 1.
+    ``unit``: values lie in [0, 1] by definition (EM, F1, recall), so intervals stay inside.
+    ``wilson`` needs values of 0 or 1. Equal values, one value among them, have a width, too: by
+    Wilson's interval for the share of others, which are taken to lie at the ends of [0, 1], or
+    without ``unit`` as far away as 0 does, at least by 1.
 
     Raises:
         EvaluationError: for a value outside [0, 1] with ``unit``, or ``wilson`` on other values.
@@ -97,16 +99,21 @@ def mean_interval(
         if not binary:
             raise EvaluationError("Wilson's interval needs values of 0 or 1")
         return Interval(mean, *wilson(mean * n, n, level), n, "wilson")
-    if x.min() == x.max():
-        # A bootstrap of equal values has no width. All-0 (or all-1) values in [0, 1] bound the
-        # share of other values, and thereby the mean, by Wilson's interval.
-        if unit and mean in (0.0, 1.0):
-            return Interval(mean, *wilson(mean * n, n, level), n, "wilson")
-        return Interval(mean, mean, mean, n, method)
+    if x.min() == x.max():  # a bootstrap of equal values has no width
+        low, high = (0.0, 1.0) if unit else (mean - _reach(mean), mean + _reach(mean))
+        others = wilson(0, n, level)[1]
+        return Interval(
+            mean, mean - others * (mean - low), mean + others * (high - mean), n, "wilson"
+        )
     low, high = _bootstrap(x, method, level, resamples, seed)
     if unit:
         low, high = max(0.0, low), min(1.0, high)
     return Interval(mean, low, high, n, method)
+
+
+def _reach(value: float) -> float:
+    """How far from a value others may lie, where nothing but the value is known."""
+    return max(abs(value), 1.0)
 
 
 def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -168,7 +175,8 @@ def paired_interval(
     """Interval for mean(a - b) (n,): question i of both. NaN in either leaves the pair out.
 
     Where few pairs differ it is Tango's score interval, which is told how far two values can lie
-    apart: by 1 if all lie in [0, 1] (EM, F1), else as far as any two of these do.
+    apart: by 1 if all lie in [0, 1] (EM, F1), else as far as any two of these do, or where all are
+    one value as far as that from 0, at least by 1.
     """
     x, y = np.asarray(a, dtype=np.float64).ravel(), np.asarray(b, dtype=np.float64).ravel()
     if x.shape != y.shape:
@@ -178,7 +186,8 @@ def paired_interval(
     if len(x) and few_differ(x - y):
         both = np.concatenate([x, y])
         within = both.min() >= 0 and both.max() <= 1
-        return score_interval(x - y, 1.0 if within else float(np.ptp(both)), level=level)
+        apart = float(np.ptp(both)) or _reach(float(both[0]))
+        return score_interval(x - y, 1.0 if within else apart, level=level)
     return mean_interval(x - y, seed=seed, method=method, level=level, resamples=resamples)
 
 
@@ -192,13 +201,13 @@ def score_interval(difference: Floats, bound: float, *, level: float = 0.95) -> 
     """Tango's interval for the mean of paired differences (n,) that lie in [-bound, bound].
 
     Raises:
-        EvaluationError: for a difference beyond ``bound``.
+        EvaluationError: for a difference beyond ``bound``, or one that is not above 0.
     """
     n, mean = len(difference), float(difference.mean())
     if np.abs(difference).max() > bound + 1e-9:
         raise EvaluationError(f"differences must lie within ±{bound}, got {difference}")
-    if bound == 0:  # all values are one and the same: nothing says how far others lie from it
-        return Interval(mean, mean, mean, n, "tango")
+    if not bound > 0:
+        raise EvaluationError(f"the bound of differences must be above 0, got {bound}")
     more, less = (float(np.clip(side, 0, None).sum()) for side in (difference, -difference))
     low, high = tango(more / bound, less / bound, n, level)
     return Interval(mean, min(mean, bound * low), max(mean, bound * high), n, "tango")

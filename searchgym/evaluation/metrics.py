@@ -117,6 +117,13 @@ METRICS: Mapping[str, bool] = {
 come in addition (:func:`own_metrics`)."""
 
 
+def limits(metric: str) -> tuple[float, float]:
+    """Return what no mean of a metric can lie beyond: a count not below 0, a rate not above 1;
+    rewards may be anything."""
+    known = metric in METRICS and metric != "reward"
+    return 0.0 if known else -math.inf, 1.0 if METRICS.get(metric, False) else math.inf
+
+
 def own_metric(rules: Mapping[str, Any]) -> str:
     """Return the metric by which an environment's agents are ranked: "reward" where the first
     search ends the episode (``one_search``), so that no answer is given, else "f1"."""
@@ -210,9 +217,10 @@ class Means(Mapping[str, Interval]):
     def __getitem__(self, name: str) -> Interval:
         if name not in self._found:
             unit = self._units[name]
-            self._found[name] = mean_interval(
+            found = mean_interval(
                 column(self._rows, name), seed=self._seed, resamples=self._resamples, unit=unit
             )
+            self._found[name] = found._replace(low=max(found.low, limits(name)[0]))
         return self._found[name]
 
     def __iter__(self) -> Iterator[str]:

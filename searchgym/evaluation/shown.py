@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from ..charts.figure import Figure
 from ..charts.forest import forest
 from ..errors import EvaluationError, MissingExtraError, unknown
 from .intervals import Interval, mean_interval
-from .metrics import METRICS, column
+from .metrics import METRICS, column, limits
 
 if TYPE_CHECKING:
     import pandas
@@ -36,13 +35,6 @@ MAIN = ("em", "f1", "evidence_recall", "searches")
 def label(metric: str) -> str:
     """Return the label of a metric in tables and figures."""
     return LABELS.get(metric, metric.replace("_", " "))
-
-
-def limits(metric: str) -> tuple[float, float]:
-    """Return what no mean of a metric can lie beyond: a count not below 0, a rate not above 1;
-    rewards may be anything."""
-    known = metric in METRICS and metric != "reward"
-    return 0.0 if known else -math.inf, 1.0 if METRICS.get(metric, False) else math.inf
 
 
 def numbers(interval: Interval, metric: str) -> dict[str, Any]:

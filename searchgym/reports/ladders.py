@@ -11,8 +11,8 @@ from ..charts.curves import ENOUGH
 from ..charts.figure import Figure
 from ..charts.forest import forest
 from ..charts.palette import UNTRAINED
-from ..evaluation.metrics import METRICS
-from ..evaluation.shown import label, limits
+from ..evaluation.metrics import METRICS, limits
+from ..evaluation.shown import label
 from .findings import ALL_REAL, METRIC, MOST_SETS, Findings
 from .naming import listed, percent, quoted
 from .report import (

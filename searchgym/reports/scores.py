@@ -14,9 +14,9 @@ from ..charts.forest import forest
 from ..charts.planes import cost_and_score, shares, steps
 from ..evaluation.frontier import frontier, point, within
 from ..evaluation.intervals import Interval
-from ..evaluation.metrics import METRICS
+from ..evaluation.metrics import METRICS, limits
 from ..evaluation.result import EvalResult
-from ..evaluation.shown import MAIN, family_rows, label, limits, numbers
+from ..evaluation.shown import MAIN, family_rows, label, numbers
 from .episodes import anchor
 from .naming import closed_book, listed, percent, quoted
 from .report import LINKS, Column, Quantity, Section, Table

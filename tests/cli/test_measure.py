@@ -47,12 +47,22 @@ def test_equal_agents_are_told_as_such(cli: Cli) -> None:
     assert (refused.code, "Invalid value for '--seed'" in refused.err) == (2, True)
 
 
+def test_where_no_answer_is_given_the_reward_is_what_is_measured(cli: Cli) -> None:
+    asked = ("eval", "QueryRewriteQA-v0", "-a", "oracle", "-n", 10, "-s", "world.entities=400")
+    done = cli(*asked)
+    assert {"reward", "recall"} <= {*done.out.split()}
+    assert "EM" not in done.out
+    assert re.search(r"reward 1\.9\d \[[\d., ]+\] is an upper bound", " ".join(done.out.split()))
+    (row,) = cli(*asked, "--json").json
+    assert (row["metric"], row["measured"]) == ("reward", 10)
+
+
 def test_refusals_are_shown_where_some_should_be(cli: Cli) -> None:
     mixed = ["-s", "world.entities=400", "-s", 'tasks={"simple": 8, "unanswerable": 4}']
     shown = cli("eval", "SearchQA-v0", "-a", "oracle", "-a", "always-refuse", "--full", *mixed)
     (refuse,) = [x for x in shown.out.split("Refusals")[1].splitlines() if "always-refuse" in x]
-    assert "0.50±" in refuse  # F1 of refusing 12, of which 4 rightly
-    assert "1.00±" in refuse  # all answerable ones refused, too
+    assert "0.50 [" in refuse  # F1 of refusing 12, of which 4 rightly
+    assert "1.00 [" in refuse  # all answerable ones refused, too
 
 
 def test_the_baselines_by_family(cli: Cli) -> None:

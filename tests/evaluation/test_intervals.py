@@ -81,7 +81,32 @@ def test_equal_values_keep_an_honest_width() -> None:
     assert none_right.low == 0
     assert none_right.high == pytest.approx(wilson(0, 58)[1])
     assert mean_interval(np.ones(58), unit=True).low < 0.95
-    assert mean_interval(np.full(9, 2.0)) == (2.0, 2.0, 2.0, 9, "bca")
+    share = wilson(0, 9)[1]
+    assert mean_interval(np.full(9, 0.3), unit=True)[:3] == pytest.approx(
+        (0.3, 0.3 * (1 - share), 0.3 + 0.7 * share)
+    )
+    assert mean_interval(np.full(9, 2.0))[:3] == pytest.approx((2, 2 - 2 * share, 2 + 2 * share))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0, 7.0, -2.0])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_no_interval_is_a_point(value: float, n: int) -> None:
+    equal = np.full(n, value)
+    unit = 0 <= value <= 1
+    found = {
+        "mean": mean_interval(equal), "percentile": mean_interval(equal, method="percentile"),
+        "unit": mean_interval(equal, unit=True) if unit else mean_interval(equal),
+        "paired, equal": paired_interval(equal, equal),
+        "paired, all apart": paired_interval(equal, np.zeros(n)),
+        "seeds": crossed_interval([equal, equal], unit=unit),
+        "seeds, bounded": crossed_interval([equal, equal], bound=max(1, abs(value))),
+        "seeds that cancel out": crossed_interval([[value, -value], [-value, value]]),
+    }  # fmt: skip
+    for name, interval in found.items():
+        assert interval.low <= interval.mean + 1e-12 <= interval.high + 2e-12, name
+        assert interval.high - interval.low > 0.15, name
+        if unit and name == "unit":
+            assert 0 <= interval.low < interval.high <= 1
 
 
 def test_missing_values_are_not_counted() -> None:
@@ -180,8 +205,9 @@ def test_intervals_of_few_disagreements_cover(n: int, more: float, less: float) 
         one_seed = crossed_interval(a - b, seed=trial, bound=1.0, resamples=200)
         assert told == one_seed
         hit += told.low <= more - less <= told.high
-        sample = mean_interval(a - b, seed=trial, resamples=200)
-        bare += sample.low <= more - less <= sample.high
+        d = a - b
+        low, high = intervals._bootstrap(d, "bca", 0.95, 200, trial) if np.ptp(d) else (d[0], d[0])
+        bare += low <= more - less <= high
     assert hit / trials >= 0.93  # two standard errors of 600 trials are 0.018
     assert bare < hit - 0.03 * trials  # the bootstrap by itself does not
 
@@ -224,7 +250,8 @@ def test_equal_pairs_keep_an_honest_width() -> None:
     # counts have no bound of their own: values that were seen say how far others may lie
     calls = np.array([1.0, 5.0] * 5)
     assert paired_interval(calls, calls).high == pytest.approx(4 * tango(0, 0, 10)[1])
-    assert paired_interval(5 * right, 5 * right)[:3] == (0, 0, 0)
+    five = paired_interval(5 * right, 5 * right)
+    assert five[:3] == pytest.approx((0, *(5 * end for end in tango(0, 0, 10))))
     seeds = np.zeros((3, 10))
     assert crossed_interval(seeds, bound=1.0) == equal
     seeds[0] = 1

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from searchgym.charts.figure import to_csv
+from searchgym.evaluation.metrics import limits
 from searchgym.evaluation.result import EvalResult
-from searchgym.evaluation.shown import limits
 from searchgym.reports.ladders import figure_of
 from searchgym.reports.naming import named, short_name
 from searchgym.reports.page import report_of, save_figures

@@ -40,8 +40,9 @@ from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
 from ..errors import CardError, EpisodeError, MissingExtraError
-from ..llms.base import GenRequest, Sampling
+from ..llms.base import GenRequest, Sampling, require_own_distribution
 from ..llms.foreign import neutralise
+from ..llms.prompts import text_ends
 from ..seeding import derive
 from .toolset import methods
 
@@ -159,7 +160,8 @@ def reward(
 ) -> list[float | None]:
     """Reward function for ``environment_factory``: the last message is each episode's answer.
 
-    A message that was cut off, and so does not end in a special token, is no answer. Returns the
+    A message that was cut off, and so does not end in a token that ends texts (the template's, the
+    tokenizer's, and those of the generation configuration in its folder), is no answer. Returns the
     episodes' returns, ``None`` where the infrastructure failed.
     """
     for completion, ids, environment in zip(completions, completion_ids, environments, strict=True):
@@ -167,7 +169,8 @@ def reward(
         if environment._error is not None:
             raise environment._error
         last = completion[-1]
-        ends = (environment._tokenizer.eos_token_id, environment._tokenizer.pad_token_id)
+        tokenizer = environment._tokenizer
+        ends = {*text_ends(tokenizer), tokenizer.pad_token_id}
         finished = bool(ids) and ids[-1] in ends
         if session.done or last["role"] != "assistant" or last.get("tool_calls") or not finished:
             continue
@@ -216,12 +219,13 @@ class Rollout:
         return rows
 
     def _check(self, trainer: Any) -> None:
-        temperature = float(trainer.args.temperature)
-        if temperature != 1.0 or self.sampling.temperature != 1.0:
-            raise CardError(
-                f"temperature is {temperature} in GRPOConfig and {self.sampling.temperature} in "
-                "sampling: log-probabilities agree with the trainer's at 1.0 only; set both to 1.0"
-            )
+        require_own_distribution(self.sampling, "sampling")
+        args = trainer.args
+        asked = Sampling(1, float(args.temperature), float(args.top_p), int(args.top_k or 0))
+        require_own_distribution(asked, "GRPOConfig")
+        for name, plain in (("min_p", (None, 0.0)), ("repetition_penalty", (None, 1.0))):
+            if (value := getattr(args, name, None)) not in plain:
+                raise CardError(f"GRPOConfig has {name} {value}, which rollout() does not draw by")
         if trainer.use_vllm:
             raise CardError(
                 "rollout() samples with the trainer's own weights: set use_vllm=False, or use "

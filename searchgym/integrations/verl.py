@@ -36,7 +36,8 @@ from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
 from ..errors import CardError, EngineError, EpisodeError
-from ..llms.base import Completion, GenRequest, Sampling
+from ..llms.base import Completion, GenRequest, Sampling, require_own_distribution
+from ..llms.prompts import text_ends
 from ..llms.tokens import Reader, cut, stop_end
 from ..policies.external import ExternalPolicy
 from ..policies.model_folder import AUTO, default_renderer
@@ -211,6 +212,8 @@ class SearchAgentLoop(AgentLoopBase):
                 f"the prompt has {prompt} tokens, and rollout.prompt_length is "
                 f"{config.prompt_length}: raise data.max_prompt_length"
             )
+        top_p, top_k = getattr(config, "top_p", 1.0), getattr(config, "top_k", -1)
+        require_own_distribution(Sampling(1, 1.0, top_p, top_k), "verl's rollout")
         ids = _ids(asked)
         room = config.response_length - (len(ids) - prompt)
         if room < 1:
@@ -271,7 +274,7 @@ def _completion(output: Any, asked: GenRequest, tokenizer: Any) -> Completion:
     """The server's tokens with their text, cut after the stop string where there is one."""
     ids = tuple(int(i) for i in output.token_ids)
     logp = output.log_probs or [0.0] * len(ids)
-    eos = bool(ids) and ids[-1] == tokenizer.eos_token_id
+    eos = bool(ids) and ids[-1] in text_ends(tokenizer)
     reader = Reader(lambda some: tokenizer.decode(some, skip_special_tokens=False), _ids(asked))
     for token in ids[: len(ids) - eos]:
         reader.add(token)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EngineError
+from ..errors import CardError, EngineError
 from ..types import Failure
 
 Ids = tuple[int, ...]
@@ -39,6 +39,27 @@ class Sampling(NamedTuple):
     """Number of most likely tokens to sample from; 0: no limit."""
     stop: tuple[str, ...] = ()
     """Generation ends with the first of these; it is kept in the text."""
+
+
+def require_own_distribution(sampling: Sampling, where: str) -> None:
+    """``CardError`` for a sampling under which what is drawn does not come from the distribution
+    that is trained: log-probabilities and ratios would be of another policy."""
+    changed = {
+        name: value
+        for name, value, plain in (
+            ("temperature", sampling.temperature, 1.0),
+            ("top_p", sampling.top_p, 1.0),
+            ("top_k", max(sampling.top_k, 0), 0),
+        )
+        if value != plain
+    }
+    if changed:
+        told = ", ".join(f"{name} {value:g}" for name, value in changed.items())
+        raise CardError(
+            f"{where} draws with {told}, and training takes what was drawn as the policy's own, at "
+            "temperature 1, top_p 1 and top_k 0: set these. A sharper policy that is sampled and "
+            "trained alike is TrainableLM(…, temperature=…), load.temperature on the command line"
+        )
 
 
 class GenRequest(NamedTuple):

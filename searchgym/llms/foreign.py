@@ -7,6 +7,7 @@ chat template uses :func:`neutralise`.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -44,9 +45,11 @@ class Foreign:
         self._roles = _any_of(frozenset(roles) - frozenset(special))
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._normaliser = getattr(backend, "normalizer", None)
+        self._bare = _without_prefix(backend)
         self.encode: Callable[[str], Ids] = lru_cache(maxsize=size)(self._encode)
-        """Ids of a text, special tokens in it as ordinary characters; ``EngineError`` from
-        tokenizers that cannot leave one alone."""
+        """Ids of a piece of text, special tokens in it as ordinary characters, and without the
+        space that some tokenizers (Llama 2's) put before all that they are given; ``EngineError``
+        from tokenizers that cannot leave either alone."""
 
     def suspicious(self, text: str) -> bool:
         """True if a text spells a controlling token, as it stands or as the tokenizer reads it."""
@@ -69,14 +72,34 @@ class Foreign:
             text = controls.sub(lambda m: f"&#{ord(m[0][0])};{m[0][1:]}", text)
         return text
 
+    def opening(self, text: str) -> Ids:
+        """Ids of a text that nothing stands before, special tokens as in :attr:`encode`."""
+        return self._whole(text) if self._bare is not None else self.encode(text)
+
+    def frame(self, text: str, opening: bool = False) -> Ids:
+        """Ids of a piece of the template's text, whose special tokens are meant; ``opening``:
+        nothing stands before it."""
+        if self._bare is None or opening:
+            return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        first = self._controls.search(text) if self._controls is not None else None
+        at = first.start() if first is not None else len(text)
+        rest = tuple(self.tokenizer(text[at:], add_special_tokens=False)["input_ids"])
+        return (*(self._encode(text[:at]) if at else ()), *(rest if at < len(text) else ()))
+
+    def _whole(self, text: str) -> Ids:
+        return tuple(
+            self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        )
+
     def _encode(self, text: str) -> Ids:
         if self._roles is not None and self._roles.search(text):
             # such a token is left alone only where it is cut
             at = [0, *(m.start() + 1 for m in self._roles.finditer(text)), len(text)]
             pieces = [self._encode(text[i:j]) for i, j in pairwise(at)]
             return tuple(chain.from_iterable(pieces))
-        ids = tuple(
-            self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        bare = self._bare
+        ids = (
+            self._whole(text) if bare is None else tuple(bare.encode(text, None, False, False).ids)
         )
         if not self.special.isdisjoint(ids):
             special_id = next(i for i in ids if i in self.special)
@@ -86,6 +109,41 @@ class Foreign:
                 "told, so that a passage could end a turn: use its fast version"
             )
         return ids
+
+
+def _without_prefix(backend: Any) -> Any:
+    """A copy of a fast tokenizer that puts nothing before a text; None where it puts nothing."""
+    if backend is None:
+        return None
+    steps = {
+        name: json.loads(step.__getstate__())
+        for name in ("normalizer", "pre_tokenizer")
+        if (step := getattr(backend, name)) is not None
+    }
+    plain = {name: _stripped(step) for name, step in steps.items()}
+    if plain == steps:
+        return None
+    words = {**json.loads(backend.to_str()), **plain}
+    made = type(backend).from_str(json.dumps(words))
+    made.encode_special_tokens = True
+    return made
+
+
+def _stripped(step: Any) -> Any:
+    """A tokenizer's step, as JSON, without what it puts before a text."""
+    if not isinstance(step, dict):
+        return step
+    made = dict(step)
+    if made["type"] == "Prepend":
+        return None
+    for key in ("normalizers", "pretokenizers"):
+        if key in made:
+            made[key] = [s for s in map(_stripped, made[key]) if s is not None]
+    if made["type"] == "Metaspace":
+        made["prepend_scheme"] = "never"
+    if made["type"] == "ByteLevel":
+        made["add_prefix_space"] = False
+    return made
 
 
 @lru_cache(maxsize=16)
@@ -107,6 +165,10 @@ def foreign_encoder(tokenizer: Any) -> Callable[[str], Ids]:
     encode = foreign(tokenizer).encode
     for token in tokenizer.all_special_tokens:
         encode(token)
+    if any(t.startswith("▁") for t in tokenizer.convert_ids_to_tokens(encode("a"))):
+        raise EngineError(
+            "this tokenizer puts a space before each piece of a text: use its fast version"
+        )
     return encode
 
 

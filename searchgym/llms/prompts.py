@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import EngineError
@@ -46,17 +47,17 @@ class Codec:
             ids = cast(Ids, request.prompt)
             return ids if set(map(type, ids)) == {int} else tuple(map(int, ids))
         if kind == "text":
-            return self._text(cast(str, request.prompt))
+            return self.text(cast(str, request.prompt))
         return self._chat(cast("tuple[Message, ...]", request.prompt))
 
-    def _text(self, text: str) -> Ids:
-        """Encode a text with the special tokens that the tokenizer puts around it."""
+    def text(self, text: str) -> Ids:
+        """Ids of a foreign text with the special tokens that the tokenizer puts around it."""
         reading = foreign(self.tokenizer)
         if not reading.suspicious(text):
             return tuple(self.tokenizer(text)["input_ids"])
         around = tuple(self.tokenizer("")["input_ids"])
         before = around[:1] if around[:1] == (self.tokenizer.bos_token_id,) else ()
-        return (*before, *reading.encode(text), *around[len(before) :])
+        return (*before, *reading.opening(text), *around[len(before) :])
 
     def _chat(self, messages: tuple[Message, ...]) -> Ids:
         """The template's own special tokens, and none of the messages': a content that spells one
@@ -78,7 +79,7 @@ class Codec:
             if at % 2:
                 ids += reading.encode(kept[int(piece)])
             elif piece:
-                ids += self.tokenizer(piece, add_special_tokens=False)["input_ids"]
+                ids += reading.frame(piece, opening=not at)
         return tuple(ids)
 
     def chat_text(self, messages: Sequence[Message]) -> str:
@@ -112,6 +113,40 @@ class Codec:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         words = backend.to_str() if backend is not None else json.dumps(self.tokenizer.get_vocab())
         return json.dumps([words, getattr(self.tokenizer, "chat_template", None)], default=str)
+
+
+def turn_end(tokenizer: Any) -> int | None:
+    """The special token that the chat template writes after an assistant's message; None where
+    there is no template, or it ends messages in other ways."""
+    template = getattr(tokenizer, "chat_template", None)
+    return _turn_end(tokenizer, json.dumps(template)) if template else None
+
+
+@lru_cache(maxsize=64)
+def _turn_end(tokenizer: Any, _template: str) -> int | None:
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "\ue000"}]
+    try:
+        text: str = tokenizer.apply_chat_template(said, tokenize=False)
+    except Exception:  # templates raise what they like; what is asked for later says it
+        return None
+    after = tokenizer(text.rpartition("\ue000")[2], add_special_tokens=False)["input_ids"]
+    special = foreign(tokenizer).special
+    return next((int(i) for i in after if i in special), None)
+
+
+def text_ends(tokenizer: Any, *configs: Any) -> frozenset[int]:
+    """Every token that ends a text: the template's after a message, the tokenizer's, and those of
+    configurations; of a tokenizer from a folder that folder's generation configuration, too."""
+    found = {turn_end(tokenizer)}
+    folder = Path(str(getattr(tokenizer, "name_or_path", "") or "."))
+    if (folder / "generation_config.json").is_file():
+        from transformers import GenerationConfig
+
+        configs = (*configs, GenerationConfig.from_pretrained(folder))
+    for holder in (tokenizer, *configs):
+        ids = getattr(holder, "eos_token_id", None)
+        found.update(ids if isinstance(ids, list | tuple) else [ids])
+    return frozenset(int(i) for i in found if i is not None)
 
 
 TEMPLATE_S, TEMPLATE_BYTES = 3, 2 << 30

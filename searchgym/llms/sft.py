@@ -27,14 +27,18 @@ from ..errors import DataError, EngineError
 from ..seeding import stream
 from ..utils.files import FolderLock, parse_json, read_json, write_whole, writing
 from ..utils.memory import give_back
+from .foreign import foreign
 from .head import logits_at
 from .optimizers import optimizers_of, set_rate
+from .prompts import Codec
 from .sft_checkpoint import load_state, save_state
 from .small import END
 
 STATE, LOG = "trainer.safetensors", "sft.jsonl"
 _BUCKET = 16
-"""Batches whose rows are sorted by length together: little padding, still mixed."""
+"""Most batches whose rows are sorted by length together: little padding, still mixed."""
+_WINDOWS = 4
+"""Fewest windows of such rows in an epoch: one would be cut into the same batches each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +118,15 @@ def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) ->
 
     Those of more than ``max_tokens`` tokens are left out.
 
-    Prompt and completion are encoded apart, as they are when the model is used. ``DataError`` if
-    nothing is left.
+    Prompt and completion are encoded apart, as they are when the model is used: a special token
+    that either spells is ordinary characters. ``DataError`` if nothing is left.
     """
-    ends = tokenizer(tokenizer.eos_token or END, add_special_tokens=False)["input_ids"]
-    options = {"add_special_tokens": False}
-    prompts = tokenizer([p for p, _ in pairs])["input_ids"] if pairs else []
-    texts = tokenizer([c for _, c in pairs], **options)["input_ids"] if pairs else []
+    ends = foreign(tokenizer).frame(tokenizer.eos_token or END)
+    read, write = Codec(tokenizer).text, foreign(tokenizer).encode
+    encoded = [(read(prompt), write(completion)) for prompt, completion in pairs]
     made = [
         Example((*p, *c, *ends), len(p))
-        for p, c in zip(prompts, texts, strict=True)
+        for p, c in encoded
         if len(p) + len(c) + len(ends) <= max_tokens
     ]
     if not made:
@@ -244,7 +247,7 @@ class SftTrainer:
 
     def _batch(self, step: int) -> list[int]:
         """Places of a step's examples: a pure function of the seed and the step."""
-        per_epoch = max(1, len(self.examples) // self.config.batch)
+        per_epoch = math.ceil(len(self.examples) / self.config.batch)
         epoch, at = divmod(step, per_epoch)
         if self._order[0] != epoch:
             self._order = (epoch, list(self._epoch(epoch)))
@@ -255,12 +258,12 @@ class SftTrainer:
         order = draw.permutation(len(self.examples))
         size = self.config.batch
         batches: list[list[int]] = []
-        together = size * (1 if self.config.tokens else _BUCKET)
+        windows = min(_BUCKET, max(1, len(order) // (size * _WINDOWS)))
+        together = size * (1 if self.config.tokens else windows)
         for lo in range(0, len(order), together):
             part = sorted(order[lo : lo + together], key=lambda i: len(self.examples[i].ids))
             batches += [[int(i) for i in part[j : j + size]] for j in range(0, len(part), size)]
-        full = [b for b in batches if len(b) == size] or batches
-        yield from (full[i] for i in draw.permutation(len(full)))
+        yield from (batches[i] for i in draw.permutation(len(batches)))
 
 
 def padded(rows: Sequence[MaskedRow]) -> tuple[Tensor, Tensor, Tensor]:

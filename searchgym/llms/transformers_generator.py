@@ -25,7 +25,7 @@ from .caches import LEAST, tokens_that_fit
 from .causal import Running, evaluating, loaded, score_rows
 from .draw import draw
 from .prefixes import Prefixes
-from .prompts import Codec, refusal, weights_digest
+from .prompts import Codec, refusal, text_ends, weights_digest
 from .ropes import follows_the_longest
 from .writing import Writing
 
@@ -87,7 +87,8 @@ class TransformersGenerator:
         self.timeout_s = timeout_s
         self.version = 0
         """Version of the weights, raised by ``update_weights`` and by a trainer of the model."""
-        self.eos = frozenset(_eos(self.model, tokenizer))
+        settings = getattr(self.model, "generation_config", None)
+        self.eos = text_ends(tokenizer, settings, self.model.config)
         self.context = _context(self.model)
         """Tokens the model can hold; ``None``: unlimited."""
         pad = tokenizer.pad_token_id
@@ -227,15 +228,6 @@ def _pack(rows: Any, need: Callable[[Any], int], tokens: int, size: int) -> Iter
         widest = wider
     if part:
         yield part
-
-
-def _eos(model: Any, tokenizer: Any) -> set[int]:
-    """Every token that ends a text: of generation config, config and tokenizer."""
-    eos_ids: set[int] = set()
-    for holder in (getattr(model, "generation_config", None), model.config, tokenizer):
-        ids = getattr(holder, "eos_token_id", None)
-        eos_ids.update(ids if isinstance(ids, list | tuple) else [] if ids is None else [ids])
-    return eos_ids
 
 
 def _context(model: Any) -> int | None:

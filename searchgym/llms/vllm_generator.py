@@ -21,7 +21,7 @@ from ..utils.files import read_json
 from .base import Completion, Floats, GenRequest, Ids, check, request_key
 from .handover import place_for, size_of
 from .models import resolve
-from .prompts import Codec, check_template, refusal, weights_digest
+from .prompts import Codec, check_template, refusal, text_ends, weights_digest
 from .tokens import Reader, cut, stop_end
 
 _WORKER = "searchgym.llms.vllm_worker.WeightWorker"
@@ -107,6 +107,7 @@ class VllmGenerator:
             | ({"entropy"} if entropy else set())
         )
         self._params = vllm.SamplingParams
+        self._ends = sorted(text_ends(self.codec.tokenizer))
         self._described = json.dumps(
             [
                 vllm.__version__,
@@ -201,6 +202,7 @@ class VllmGenerator:
             top_k=s.top_k,
             seed=request.key if s.temperature > 0 else None,
             stop=list(s.stop) or None,
+            stop_token_ids=self._ends,
             include_stop_str_in_output=True,
             skip_special_tokens=False,
             detokenize=bool(s.stop),

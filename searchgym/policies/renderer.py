@@ -12,15 +12,15 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ..core.messages import RESULTS, schemas
 from ..dialects.base import get_dialect
 from ..errors import EngineError
 from ..llms.base import Completion, Ids
-from ..llms.foreign import foreign_encoder
-from ..llms.prompts import Codec
+from ..llms.foreign import foreign, foreign_encoder
+from ..llms.prompts import Codec, turn_end
 from ..llms.tokens import Reader
 from ..types import Segment, TurnRequest
 
@@ -69,6 +69,7 @@ class PlainRenderer:
     def __init__(self, tokenizer: Any, *, bos: bool | None = None) -> None:
         self.tokenizer = tokenizer
         self.encode = foreign_encoder(tokenizer)
+        self._open = foreign(tokenizer).opening
         first: int | None = tokenizer.bos_token_id
         wanted = first in tokenizer("a")["input_ids"][:1] if bos is None else bos
         if wanted and first is None:
@@ -81,7 +82,9 @@ class PlainRenderer:
         return _fingerprint(self, start=self._start)
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
-        return self._start + tuple(_content(s, written, self.encode) for s in request.segments)
+        encoders = chain([self._open], repeat(self.encode))
+        pieces = zip(request.segments, encoders, strict=False)
+        return self._start + tuple(_content(s, written, encode) for s, encode in pieces)
 
     def spell(self, segments: Sequence[Segment], text: str) -> Spelt:
         return spelt(self.tokenizer, self.encode(text))
@@ -149,6 +152,8 @@ class ChatRenderer:
         self.instructions = instructions
         self.options = options
         self.encode = foreign_encoder(tokenizer)
+        self.end = turn_end(tokenizer)
+        """The token that ends the policy's turns, where the template has one."""
         self._special = {i for i, t in tokenizer.added_tokens_decoder.items() if t.special}
         self._frames = lru_cache(maxsize=1024)(self._read_frames)
 
@@ -232,9 +237,8 @@ class ChatRenderer:
                     'unstable=\'split\' (renderer={"use": "chat", "unstable": "split"})'
                 )
             kept[at] = asked[at]
-        return tuple(
-            tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in kept
-        )
+        frame = foreign(self.tokenizer).frame
+        return tuple(frame(text, opening=not at) for at, text in enumerate(kept))
 
     def _frame_texts(self, roles: Sequence[str], tools: list[dict[str, Any]]) -> list[str]:
         messages = [{"role": r, "content": _MARK.format(i)} for i, r in enumerate(roles)]
@@ -271,8 +275,8 @@ def _fingerprint(renderer: Any, **options: Any) -> str:
 
 
 def spelt(tokenizer: Any, ids: Ids) -> Spelt:
-    """Ids with their ends in what the tokenizer makes of them."""
-    reader = Reader(Codec(tokenizer).decode)
+    """Ids with their ends in what the tokenizer makes of them, after some other text."""
+    reader = Reader(Codec(tokenizer).decode, foreign(tokenizer).encode("a"))
     for token in ids:
         reader.add(token)
     reader.finish()

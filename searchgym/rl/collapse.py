@@ -95,7 +95,7 @@ class CollapseMonitor:
         return (
             f"in {self.without_signal} step(s) no group had two different rewards, so nothing was "
             "learnt. Easier tasks, a warm start ('searchgym warmstart'), a graded reward such as "
-            "f1, larger groups or a higher temperature give a signal"
+            "f1, larger groups or a higher load.temperature give a signal"
         )
 
     def _warn(self, name: str, text: str) -> None:

@@ -20,6 +20,7 @@ import torch
 
 from ..envs.unwrap import search_env
 from ..errors import CardError, DataError, EngineError, unknown
+from ..llms.base import require_own_distribution
 from ..policies.causal_lm import CausalLMPolicy
 from ..policies.model_folder import sampling_of
 from ..policies.scoring import sampled_ids
@@ -124,6 +125,8 @@ class Trainer:
         updates = self.config.epochs * self.config.minibatches
         warn_of_idle_options(self.recipe, RunFacts(updates, most_tokens))
         require_members_that_differ(self.recipe, self.policy.sampling)
+        if not getattr(self.recipe.rollout, "unsampled", False):
+            require_own_distribution(self.policy.sampling, "the policy's sampling")
         self.processes = processes or SingleProcess()
         if self.config.tasks % self.processes.count or (rollouts and self.processes.count > 1):
             raise CardError(

@@ -88,8 +88,9 @@ class Mixture:
         lengths = self._lengths[kind]
         order = draw.permutation(len(lengths))
         batches: list[list[int]] = []
-        for lo in range(0, len(order), _BUCKET):
-            part = order[lo : lo + _BUCKET]
+        window = min(_BUCKET, -(-len(order) // 4))  # one would be cut alike in every epoch
+        for lo in range(0, len(order), window):
+            part = order[lo : lo + window]
             batches += self._cut(part[np.argsort(lengths[part], kind="stable")], lengths)
         first = self._first[kind]
         return [[first + i for i in batches[int(j)]] for j in draw.permutation(len(batches))]

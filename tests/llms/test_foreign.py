@@ -17,6 +17,7 @@ from searchgym.llms.foreign import Foreign, foreign, neutralise
 from searchgym.llms.prompts import Codec
 from searchgym.policies.renderer import ChatRenderer, PlainRenderer
 from searchgym.types import Hit, Passage, Segment, TurnRequest
+from tests.llms import tiny
 from tests.llms.families import FAMILIES, HOSTILE, tokenizer
 
 NAMES = sorted(FAMILIES)
@@ -161,3 +162,67 @@ def test_later_tokens_count() -> None:
     assert "<later>" in foreign(words).strings
     assert "<later>" not in before.strings
     assert not Foreign(words).special.isdisjoint([words.convert_tokens_to_ids("<later>")])
+
+
+def spacing(kind: str) -> Any:
+    """A tokenizer that puts a space before all that it is given, as Llama 2's do."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    made = Tokenizer(models.BPE(unk_token="<unk>"))
+    if kind == "prepend":
+        made.normalizer = normalizers.Sequence(
+            [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+        )
+    else:
+        made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=kind, split=False)  # type: ignore[arg-type]
+    made.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=["<unk>", "<s>", "</s>"], show_progress=False,
+        initial_alphabet=sorted({*"".join(tiny.LINES), *"\n?:▁</>abcdefghijklmnopqrstuvwxyz"}),
+    )  # fmt: skip
+    made.train_from_iterator(tiny.LINES, trainer)
+    words = PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<s>", eos_token="</s>", unk_token="<unk>"
+    )
+    words.chat_template = (
+        "{% for m in messages %}<s>{{ m.role }}\n{{ m.content }}</s>\n{% endfor %}"
+        "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
+    )
+    return words
+
+
+@pytest.mark.parametrize("kind", ["prepend", "first", "always"])
+def test_pieces_have_no_space_that_nobody_wrote(kind: str) -> None:
+    """Pieces that are encoded apart join to the text, as it is read in one."""
+    words = spacing(kind)
+    texts = (
+        "Question: where?\n",
+        "<search>river of Paris</search>",
+        "\nThe river is blue.",
+        " née",
+    )
+
+    def read(ids: Any) -> str:
+        return str(words.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    segments = tuple(
+        Segment(f"s{i}", 0, "env", ("question", "results")[i > 0], (text,))  # type: ignore[arg-type]
+        for i, text in enumerate(texts)
+    )
+    request = TurnRequest("e", 1, 0, "agent", segments, "", (), (), None, "search_r1", 3, None)
+    pieces = PlainRenderer(words, bos=False).render(request, {})
+    joined = [i for piece in pieces for i in piece]
+    assert read(joined) == "".join(texts)
+    assert joined[: len(pieces[0])] == words(texts[0], add_special_tokens=False)["input_ids"]
+    chat = [i for piece in ChatRenderer(words).render(request, {}) for i in piece]
+    whole = words.apply_chat_template(
+        [{"role": "user", "content": "".join(texts).strip()}], tokenize=False,
+        add_generation_prompt=True,
+    )  # fmt: skip
+    assert read(chat) == read(words(whole, add_special_tokens=False)["input_ids"])
+    spelt = PlainRenderer(words).spell(segments, " née")
+    assert spelt.ends[-1] == len(" née")
+    assert read([*joined, *spelt.ids]).endswith(" née née")

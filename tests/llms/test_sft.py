@@ -18,7 +18,18 @@ from safetensors.torch import load_file
 from searchgym.errors import DataError, EngineError
 from searchgym.llms.base import GenRequest, Sampling
 from searchgym.llms.muon import Muon, orthogonal
-from searchgym.llms.sft import LOG, STATE, Progress, SftConfig, SftTrainer, encode, padded, train
+from searchgym.llms.prompts import Codec
+from searchgym.llms.sft import (
+    LOG,
+    STATE,
+    Example,
+    Progress,
+    SftConfig,
+    SftTrainer,
+    encode,
+    padded,
+    train,
+)
 from searchgym.llms.sft_data import pretrained, read_pairs, untrained, write_pairs
 from searchgym.llms.small import END, small_model, train_tokenizer
 from searchgym.llms.transformers_generator import TransformersGenerator
@@ -174,6 +185,36 @@ def test_every_example_is_seen_once_per_epoch() -> None:
         seen = [i for step in range(4) for i in trainer._batch(4 * epoch + step)]
         assert sorted(seen) == list(range(12))
     assert trainer._batch(0) != trainer._batch(4)
+
+
+@pytest.mark.parametrize(
+    ("count", "batch"), [(100, 32), (60, 32), (250, 16), (511, 32), (1000, 32), (5, 8)]
+)
+@pytest.mark.parametrize("tokens", [0, 4096])
+def test_every_length_is_seen_and_batches_are_mixed(count: int, batch: int, tokens: int) -> None:
+    """Whatever the sizes: each example once an epoch, and other batches in the next one."""
+    trainer, _ = made(replace(CONFIG, batch=batch, tokens=tokens))
+    trainer.examples = [Example(tuple(range(3 + i)), 1) for i in range(count)]
+    steps = -(-count // batch)
+    epochs = []
+    for epoch in range(3):
+        batches = [trainer._batch(epoch * steps + step) for step in range(steps)]
+        assert sorted(i for b in batches for i in b) == list(range(count))
+        assert max(map(len, batches)) <= batch
+        epochs.append({frozenset(b) for b in batches})
+    if steps > 1:
+        assert not epochs[0] & epochs[1] & epochs[2]
+
+
+def test_pairs_are_read_as_they_are_when_the_model_is_used() -> None:
+    """A page that spells the end of a text does not become one, and is read as a generator does."""
+    _, words = made()
+    page = f"A page says {words.eos_token} here."
+    (row,) = encode(words, [(page, page)], 200)
+    asked = Codec(words).encode(GenRequest(page))
+    assert row.ids[: row.prompt] == asked
+    assert words.eos_token_id not in row.ids[:-1]
+    assert row.ids[-1] == words.eos_token_id
 
 
 def test_learning_rates_rise_stay_and_fall() -> None:

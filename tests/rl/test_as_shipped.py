@@ -45,8 +45,8 @@ def env() -> SearchEnv:
 def trainer(table: Any, **changes: Any) -> Trainer:
     """From one start, one seed and one learning rate; all else is the recipe's."""
     recipe = Recipe.of(table)
-    lm, _ = lookup.player(0, reference=recipe.needs("ref_logp"))
-    sampling = Sampling(max_tokens=6, stop=("\n",), temperature=1.6)
+    lm, _ = lookup.player(0, reference=recipe.needs("ref_logp"), temperature=1.6)
+    sampling = Sampling(max_tokens=6, stop=("\n",))
     teacher = lookup.player(1)[0] if recipe.needs("teacher_logp") else None
     critic = make_critic({**recipe.critic, "lr": 1e-3}, lm) if recipe.needs("value") else None
     config = TrainConfig.of(recipe, steps=STEPS, tasks=3, lr=1e-3, seed=3, **changes)

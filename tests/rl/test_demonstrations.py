@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from searchgym.llms.small import train_tokenizer
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.rollouts.demonstrations import Demonstrations, _end_of
 from searchgym.rl.slots.records import Group, Played, TaskPlan, Workers
+from tests.llms import tiny
 from tests.rl.tiny import llama
 
 THINKING = "searchgym.warmstart.oracle:ThinkingOracle"
@@ -102,8 +104,28 @@ def test_what_does_not_fit_into_the_context_is_no_row(workers: Workers) -> None:
 
 def test_a_turn_ends_with_the_tokenizers_own_end_of_text() -> None:
     """Chat models stop at several tokens, of which the lowest is not the one that ends a turn."""
-    named = SimpleNamespace(codec=SimpleNamespace(tokenizer=SimpleNamespace(eos_token_id=7)))
-    assert _end_of(named) == 7
-    bare = SimpleNamespace(codec=SimpleNamespace(tokenizer=SimpleNamespace(eos_token_id=None)))
-    bare.eos = {3, 9}
-    assert _end_of(bare) == 3
+
+    def asked(eos: int | None, end: int | None = None) -> Any:
+        codec = SimpleNamespace(tokenizer=SimpleNamespace(eos_token_id=eos))
+        generator = SimpleNamespace(codec=codec, eos={3, 9})
+        return SimpleNamespace(generator=generator, renderer=SimpleNamespace(end=end))
+
+    assert _end_of(asked(7)) == 7
+    assert _end_of(asked(7, end=9)) == 9
+    assert _end_of(asked(None)) == 3
+
+
+def test_a_chats_turn_ends_as_the_template_ends_it() -> None:
+    """Once, with the token that the template writes there, at which the sampler stops as well."""
+    words = tiny.tokenizer()
+    mark, eos = words.convert_tokens_to_ids([tiny.MARK, tiny.END])
+    lm = TrainableLM(tiny.model("qwen2", len(words)), words)
+    policy = lm.policy("chat", context=4096)
+    assert policy.generator.eos == {mark, eos}
+    workers = Workers(policy, made(), lm)
+    (group,) = Demonstrations().collect([TaskPlan(made().tasks[0], "0.0", 0)], workers)
+    (row,) = group.members[0].rows
+    assert eos not in row.ids
+    assert list(row.ids[row.sampled]).count(mark) == len(group.members[0].episode.turns)
+    ended = [i for i in range(len(row)) if row.ids[i] == mark]
+    assert all(b > a + 1 for a, b in pairwise(ended)), "the template's own does not follow"

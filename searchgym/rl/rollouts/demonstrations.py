@@ -24,7 +24,8 @@ from .chains import played, start
 
 
 class Demonstrations(Slot):
-    """``size`` episodes per task, played by an expert; each turn ends with the end token.
+    """``size`` episodes per task, played by an expert; each turn ends with the end token: the chat
+    template's where the policy is prompted by it, else the tokenizer's.
 
     Sampling log-probabilities are 0 and the weights' version is -1: nothing was sampled. Losses
     that read them are refused. A text that does not fit into the model's context any more is
@@ -108,12 +109,15 @@ class ExpertWriter:
         return Completion("", (), np.zeros(0, np.float32), (), -1, None, "length")
 
     def _completion(self, text: str, spelt: Spelt) -> Completion:
-        ids = (*spelt.ids, _end_of(self.policy.generator))
+        ids = (*spelt.ids, _end_of(self.policy))
         logp = np.zeros(len(ids), np.float32)
         return Completion(text, ids, logp, (*spelt.ends, len(text)), -1)
 
 
-def _end_of(generator: Any) -> int:
-    """The token that ends a turn: the tokenizer's, and not whichever a model stops at besides."""
-    end = generator.codec.tokenizer.eos_token_id
-    return int(end) if end is not None else min(generator.eos)
+def _end_of(policy: Any) -> int:
+    """The token that ends a turn: the template's or the tokenizer's, and not whichever a model
+    stops at besides."""
+    end = getattr(policy.renderer, "end", None)
+    if end is None:
+        end = policy.generator.codec.tokenizer.eos_token_id
+    return int(end) if end is not None else min(policy.generator.eos)

@@ -8,6 +8,7 @@ Errors are for people: what was got, what was expected, what to type next.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Collection, Iterable
 
 
@@ -59,7 +60,21 @@ class MissingExtraError(SearchGymError, ImportError):
     """Raised when an optional package is needed and absent."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f'{what} needs an optional package: pip install "searchgym[{extra}]"')
+        super().__init__(f"{what} needs an optional package: pip install {_installable(extra)}")
+
+
+def _installable(extra: str) -> str:
+    """Argument of pip that adds an extra to this installation: to the checkout, where it is one."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        origin = json.loads(distribution("searchgym").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {}
+    folder = str(origin.get("url", "")).removeprefix("file://")
+    if origin.get("dir_info", {}).get("editable"):
+        return f'-e "{folder}[{extra}]"'
+    return f'"searchgym[{extra}]"' if not folder else f'"searchgym[{extra}] @ file://{folder}"'
 
 
 MANY = 25

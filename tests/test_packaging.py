@@ -139,3 +139,51 @@ def test_a_missing_extra_says_what_to_type(installed: Path, tmp_path: Path) -> N
     assert done.returncode == 2
     assert 'pip install "searchgym[' in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+EVERY_COMMAND = """
+import contextlib, io, json, sys
+from searchgym.cli.main import command, run
+
+def leaves(found, path=()):
+    if not hasattr(found, "commands"):
+        yield [*path]
+    for name, below in getattr(found, "commands", {}).items():
+        yield from leaves(below, (*path, name))
+
+at_work = (["play"], ["transfer"])  # without arguments, these play
+bare = [line for line in leaves(command()) if line not in at_work]
+for line in [*leaves(command())]:
+    bare.append([*line, "--help"])
+for line in [*bare, *json.loads(sys.argv[1])]:
+    told = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told):
+        try:
+            run(line)
+        except SystemExit as end:
+            code = end.code
+    print(json.dumps([line, code, told.getvalue()]), flush=True)
+"""
+NEED_MORE = [
+    ["train", "grpo", "--model", "smollm2-135m"], ["train", "candidate"], ["train", "smollm"],
+    ["quickstart"], ["lab", "grpo"], ["serve", "encyclopedia", "--engine", "bm25"], ["watch", "."],
+    ["serve", "SearchQA-v0", "--mcp"], ["report", "."], ["world", "browse", "encyclopedia"],
+    ["warmstart"], ["knower"], ["eval", "SearchQA-v0", "-n", "2", "-s", "engine=dense"],
+]  # fmt: skip
+"""Commands that need an extra, which is not there."""
+
+
+def test_every_command_runs_without_extras_or_says_what_it_needs(
+    installed: Path, tmp_path: Path
+) -> None:
+    lines = json.dumps(NEED_MORE)
+    said = run(installed / "python", "-c", EVERY_COMMAND, lines, cwd=tmp_path).splitlines()
+    ended = [json.loads(one) for one in said]
+    assert len(ended) > 60
+    for line, code, told in ended:
+        assert code == 0 if line[-1] == "--help" else code in (0, 2), (line, told)
+        assert code == 0 or len(told.splitlines()) == 1, (line, told)
+        assert "Traceback" not in told
+        if line in NEED_MORE:
+            assert code == 2, line
+            assert "pip install" in told, (line, told)

@@ -13,7 +13,7 @@ import gymnasium as gym
 import typer
 
 from .. import __version__
-from ..errors import SearchGymError
+from ..errors import MissingExtraError, SearchGymError
 from ..objects import also_look_in
 from ..text import printable
 from ..utils.files import out_of_space
@@ -171,6 +171,8 @@ def _say_of(error: Exception) -> None:
         _fail(f"{error.format_message()} (try '{command} --help')", BAD_INPUT)
     if os.environ.get("SEARCHGYM_TRACEBACK"):
         return
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        _fail(str(MissingExtraError(f"this command ({error.name})", "all")), BAD_INPUT)
     if (full := out_of_space(error)) is not None:
         _fail(full, BAD_INPUT)
     if isinstance(error, OSError) and error.filename is not None:  # no such file, not writable

@@ -42,8 +42,10 @@ def report(
     beside it, in report.episodes.html. Runs that differ in their seed only become one curve with
     an interval.
     """
+    from ..charts.figure import altair_module
     from ..reports.page import save_report
 
+    altair_module()  # of two missing extras, the one that brings both is named
     page = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     opener = _Opener(page)
     with working("drawing …"):

@@ -145,7 +145,7 @@ def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_js
     main = trainer.processes.main
     start, last = trainer.steps, trainer.config.steps
     if start >= last:
-        say(f"{out} was trained to its last step already, {last}; go on with --steps {2 * start}")
+        say(f"{out} was trained to its last step already, {start}; go on with --steps {2 * start}")
     elif start:
         say(f"going on after step {start} of {last} in {out}")
     last_row = _last_row(trainer, start)

@@ -371,7 +371,8 @@ def _table(kind: str, groups: Sequence[RunGroup], linked: bool = False) -> Secti
 
 
 MEANING: Mapping[str, str] = {
-    "no_signal": "no group had two different rewards: nothing was learnt",
+    "no_signal": "no group had two different rewards, or gradients were 0: nothing was learnt",
+    "all_invalid": "not one turn was a legal action",
     "no_search": "the policy has all but stopped searching and answers from memory",
     "entropy_collapse": "hardly anything new is tried any more",
     "format_hacking": "reward rises while exact match does not: what is rewarded is not the answer",

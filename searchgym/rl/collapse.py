@@ -28,7 +28,8 @@ class CollapseMonitor:
             in which no group differs learns nothing (``no_signal``).
         first: Steps whose mean is what the run began with.
         weight: Weight of the newest step in the moving average.
-        patience: Steps without a differing group before ``no_signal``.
+        patience: Steps without anything to learn before ``no_signal``, and without a legal action
+            before ``all_invalid``.
     """
 
     def __init__(
@@ -47,9 +48,12 @@ class CollapseMonitor:
         self.start: dict[str, float] = {}
         self.average: dict[str, float] = {}
         self.without_signal = 0
-        """Steps since the last one in which a group differed."""
+        """Steps since the last one in which something could be learnt: a group differed, where only
+        that teaches, and the gradient was not 0."""
         self.signals = 0
-        """Steps in which a group differed."""
+        """Steps in which something could be learnt."""
+        self.all_invalid = 0
+        """Steps since the last one with a legal action."""
         self.warned: list[str] = []
         self.latest: list[str] = []
         """Names of the warnings that the last step gave."""
@@ -58,8 +62,10 @@ class CollapseMonitor:
         """Take in a step's metrics and warn of what has collapsed."""
         self.latest = []
         self._count_signal(metrics)
-        if self.compares_groups and self.without_signal >= self.patience:
+        if self.without_signal >= self.patience:
             self._warn("no_signal", self._no_signal())
+        if self.all_invalid >= self.patience:
+            self._warn("all_invalid", self._only_invalid())
         if any(math.isnan(metrics.get(name, math.nan)) for name in TRACKED):
             return  # no sound episode
         self.seen += 1
@@ -75,27 +81,39 @@ class CollapseMonitor:
             self._warn(name, text)
 
     def finish(self) -> list[str]:
-        """Warn at the end of a training in which no group ever differed; the names of warnings
-        given now."""
+        """Warn at the end of a training in which nothing could be learnt or no turn was legal; the
+        names of warnings given now."""
         self.latest = []
-        if self.compares_groups and self.without_signal and not self.signals:
+        if self.without_signal and not self.signals:
             self._warn("no_signal", self._no_signal())
+        if self.all_invalid and self.all_invalid == self.without_signal + self.signals:
+            self._warn("all_invalid", self._only_invalid())
         return self.latest
 
     def _count_signal(self, metrics: Mapping[str, float]) -> None:
         if math.isnan(metrics.get("reward", math.nan)):
             return  # no sound episode: nothing is known
-        if metrics.get("frac_reward_zero_std", 0.0) < 1:
+        equal = self.compares_groups and metrics.get("frac_reward_zero_std", 0.0) >= 1
+        if equal or metrics.get("grad_norm", 1.0) == 0:
+            self.without_signal += 1
+        else:
             self.signals += 1
             self.without_signal = 0
-        else:
-            self.without_signal += 1
+        self.all_invalid = self.all_invalid + 1 if metrics.get("invalid") == 1 else 0
 
     def _no_signal(self) -> str:
         return (
-            f"in {self.without_signal} step(s) no group had two different rewards, so nothing was "
-            "learnt. Easier tasks, a warm start ('searchgym warmstart'), a graded reward such as "
-            "f1, larger groups or a higher load.temperature give a signal"
+            f"in {self.without_signal} step(s) no group had two different rewards, or every "
+            "gradient was 0, so nothing was learnt. Easier tasks, a warm start ('searchgym "
+            "warmstart'), a graded reward such as f1, larger groups or a higher load.temperature "
+            "give a signal"
+        )
+
+    def _only_invalid(self) -> str:
+        return (
+            f"in {self.all_invalid} step(s) not one turn was a legal action. Warm-start the model "
+            "('searchgym warmstart', 'searchgym train smollm'), allow more tokens a turn "
+            "(sampling.max_tokens), or take another dialect"
         )
 
     def _warn(self, name: str, text: str) -> None:
@@ -138,7 +156,7 @@ class CollapseMonitor:
         return {
             "seen": self.seen, "start": self.start, "average": self.average,
             "without_signal": self.without_signal, "signals": self.signals,
-            "warned": self.warned,
+            "all_invalid": self.all_invalid, "warned": self.warned,
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -146,3 +164,4 @@ class CollapseMonitor:
         self.seen, self.warned = int(state["seen"]), list(state["warned"])
         self.start, self.average = dict(state["start"]), dict(state["average"])
         self.without_signal, self.signals = int(state["without_signal"]), int(state["signals"])
+        self.all_invalid = int(state.get("all_invalid", 0))

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from .ops.groups import all_alike
 from .ops.kl import kl
 from .ops.mask import masked, masked_mean
 from .ops.ratio import log_ratio
@@ -84,7 +85,7 @@ def group_metrics(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str,
             i for i in s.training
             if s.group.members[i].purpose == "train" and s.group.members[i].role == POLICY
         ]  # fmt: skip
-        equal.append(len(np.unique(s.rewards.total[own])) <= 1)
+        equal.append(all_alike(s.rewards.total[own]))
     return {
         "groups": float(len(played)),
         "groups_kept": float(len(kept)),

@@ -41,6 +41,7 @@ from ..policies.causal_lm import CausalLMPolicy
 from ..policies.rows import TrainingRow
 from ..policies.trainable import TrainableLM
 from ..seeding import derive, stream
+from .ops.groups import alike, all_alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def advantages(reward: Tensor, eps: float) -> Tensor:
     std = (apart.square().sum(1, keepdim=True) / (count - 1).clamp_min(1)).sqrt()
     high = torch.where(known, reward, torch.full_like(reward, -torch.inf)).amax(1, keepdim=True)
     low = torch.where(known, reward, torch.full_like(reward, torch.inf)).amin(1, keepdim=True)
-    return torch.where(low < high, apart / (std + eps), torch.zeros_like(reward))
+    return torch.where(alike(low, high), torch.zeros_like(reward), apart / (std + eps))
 
 
 def masks(rows: list[TrainingRow]) -> Tensor:
@@ -206,5 +207,5 @@ def measure(episodes: list[Episode], reward: Tensor) -> dict[str, float]:
         "reward": float(reward.nanmean()),
         "em": float(np.mean([o.parts.get("em", 0.0) if o else 0.0 for o in ended])),
         "searches": float(np.mean([e.queries for e in episodes])),
-        "frac_reward_zero_std": float(np.mean([len(set(g.tolist())) == 1 for g in reward])),
+        "frac_reward_zero_std": float(np.mean([all_alike(g.numpy()) for g in reward])),
     }

@@ -150,7 +150,7 @@ class TrainingRun:
         steps = (plan.get("train") or {}).get("steps") or 0
         done = rows[-1]["step"] + 1 if rows else 0
         running = self._locked()
-        finished = not running and (self.folder / "model").is_dir()
+        finished = not running and done >= (steps or 1) and (self.folder / "model").is_dir()
         spent = [
             row["rollout_s"] + row["update_s"]
             for row in rows[-_LATEST:]

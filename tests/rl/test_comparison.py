@@ -6,20 +6,30 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from searchgym.errors import CardError
 from searchgym.llms.base import Sampling
-from searchgym.rl.collapse import CollapseMonitor, CollapseWarning
+from searchgym.rl.advantages.otb import otb_advantages
+from searchgym.rl.collapse import TRACKED, CollapseMonitor, CollapseWarning
 from searchgym.rl.comparison import (
     compares_groups,
     needs_several_members,
     require_members_that_differ,
 )
+from searchgym.rl.data.dynamic import Dynamic
 from searchgym.rl.launch import Plan
+from searchgym.rl.measures import group_metrics
+from searchgym.rl.metrics import RL
+from searchgym.rl.ops.compare import standardized
+from searchgym.rl.ops.groups import all_alike
 from searchgym.rl.recipe import Recipe, read
+from searchgym.rl.slots.records import Rewards, Scored
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.registry import make as make_slot
+from searchgym.rl.slots.samples import group_of
 from tests.rl.test_trainer import trainer
 
 ALONE = {"ones", "ppo", "ppo_turn", "ppo_bi_level", "reinforce", "reinforce_pp", "remax"}
@@ -114,6 +124,40 @@ def test_no_signal_is_named_once_after_some_steps() -> None:
     assert named(CollapseMonitor(), *[EQUAL] * 5) == [[]] * 5, "the method learns from all groups"
     lost = {"episodes": 8.0, "infra_errors": 8.0, "groups": 4.0, "frac_reward_zero_std": 1.0}
     assert named(CollapseMonitor(compares_groups=True), *[lost] * 5) == [[]] * 5
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_a_dead_run_is_named_whatever_the_recipe(compares: bool) -> None:
+    """Gradients of 0, or nothing but invalid turns."""
+    assert {*TRACKED, "grad_norm", "invalid", "frac_reward_zero_std"} <= RL.keys()
+    dead = {"reward": 0.0, "frac_reward_zero_std": 0.5, "grad_norm": 0.0, "invalid": 1.0}
+    monitor = CollapseMonitor(compares_groups=compares)
+    assert named(monitor, *[dead] * 4) == [[], [], ["no_signal", "all_invalid"], []]
+    alive = CollapseMonitor(compares_groups=compares)
+    assert named(alive, *[{**dead, "grad_norm": 0.1, "invalid": 0.9}] * 4) == [[]] * 4
+    short = CollapseMonitor(compares_groups=compares)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)
+        short.update(dead)
+        assert short.finish() == ["no_signal", "all_invalid"]
+
+
+def test_sums_in_another_order_are_no_difference() -> None:
+    """The same parts of a reward, added up otherwise: no signal for anybody."""
+    same = np.array([0.1, 0.1 - 1e-16, 0.3 - 0.2, 1.1 - 1.0])
+    assert len(np.unique(same)) > 1
+    assert all_alike(same)
+    assert not all_alike(np.array([0.1, 0.10001]))
+    assert not all_alike(np.array([0.0, 1e-6, np.nan]))
+    scored = Scored(group_of(4), {"return": same}, Rewards(same))
+    assert Dynamic().admit(scored) is None
+    assert group_metrics([scored], [])["frac_reward_zero_std"] == 1
+    rewards = torch.tensor([0.99999994, 1.0, 1.0, 0.99999994])
+    assert not standardized(rewards, torch.zeros(4)).any()
+    paid = torch.tensor([[0.1, 0.2], [0.2, 0.1], [0.3, 0.0]])
+    energy = torch.full((3, 2), 0.5)
+    found = otb_advantages(paid, energy.log(), energy, torch.zeros(3), torch.ones(3, 2))
+    assert not found[:, 0].any()
 
 
 def test_no_signal_is_named_at_the_end_of_a_short_training() -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ..ops.groups import alike
 from ..ops.mask import masked
 from ..ops.returns import reward_to_go
 from ..slots.batch import Batch, Estimate
@@ -43,7 +44,8 @@ def otb_advantages(
     # where all weights are 0 every token was certain: nothing can be learnt, any baseline will do
     plain = summed(to_go) / count.clamp_min(1)
     baseline = torch.where(total > 0, summed(to_go * weight) / total.clamp_min(1e-30), plain)
-    return masked(torch.where(count > 1, to_go - baseline, 0.0), keep)
+    same = alike(torch.minimum(to_go, baseline), torch.maximum(to_go, baseline))
+    return masked(torch.where((count > 1) & ~same, to_go - baseline, 0.0), keep)
 
 
 class OTB(Slot):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...errors import EngineError
+from ..ops.groups import all_alike
 from ..slots.records import Scored
 from .uniform import UniformTasks
 
@@ -29,7 +28,7 @@ class Dynamic(UniformTasks):
 
     def admit(self, scored: Scored) -> Scored | None:
         values = scored.signals[self.metric][scored.training]
-        return scored if len(np.unique(values)) > 1 else None
+        return None if all_alike(values) else scored
 
     def enough(self, kept: int, wanted: int, rounds: int) -> bool:
         if kept < wanted and rounds >= self.max_rounds and self.strict:

@@ -6,9 +6,11 @@ counts in no mean and gets advantage 0.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .shapes import require_rows
@@ -21,6 +23,18 @@ def checked_std(how: Std) -> Std:
     if how not in get_args(Std):
         raise ValueError(f"std is 'sample' or 'population', got {how!r}")
     return how
+
+
+def alike(low: Any, high: Any) -> Any:
+    """True where two numbers, or those of arrays or tensors, are equal but for rounding: sums of
+    the same parts in another order, or what is left when they cancel out in float32."""
+    return high - low <= 1e-6 * (abs(low) + abs(high)) + 1e-7
+
+
+def all_alike(values: NDArray[np.float64]) -> bool:
+    """True if all numbers that are known are :func:`alike`."""
+    known = values[~np.isnan(values)]
+    return not len(known) or bool(alike(known.min(), known.max()))
 
 
 class RewardGroups:
@@ -36,8 +50,8 @@ class RewardGroups:
         scored: (B,) bool.
         count: (G,) scorable members.
         mean: (G,) their mean reward; 0 without any.
-        differs: (B,) bool: scored, and the group's rewards are not all equal. Nothing else can
-            have a group-relative advantage; a group of one cannot.
+        differs: (B,) bool: scored, and the group's rewards are not all :func:`alike`. Nothing
+            else can have a group-relative advantage; a group of one cannot.
     """
 
     def __init__(self, reward: Tensor, group: Tensor) -> None:
@@ -58,7 +72,7 @@ class RewardGroups:
         high = torch.where(self.scored, self.reward, -infinite)
         low = (self._zero + float("inf")).scatter_reduce(0, self.index, low, "amin")
         high = (self._zero - float("inf")).scatter_reduce(0, self.index, high, "amax")
-        self.differs = self.scored & (low < high)[self.index]
+        self.differs = self.scored & ~alike(low, high)[self.index]
 
     def sum(self, values: Tensor) -> Tensor:
         """(G,) sums of (B,) values over each group's scored members."""

@@ -67,7 +67,7 @@ def read_card(folder: Path, kind: Kind) -> Card:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CardError(f"{path} is missing; every catalogue folder has a card") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CardError(f"{path}: not valid TOML: {error}") from error
     required, optional = _KEYS[kind]
     for key in data:

@@ -10,7 +10,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import EngineError, MissingExtraError
+from ..errors import EngineError, MissingExtraError, SearchGymError
+from ..utils.files import read_json
 from ..utils.memory import keep_few_kernels
 from ..utils.trust import refuse, registered_only, untrusted
 from .adapters import CONFIG, base_of, is_adapter, merge_adapter, require_all, require_one
@@ -41,7 +42,6 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
     """
     try:
         import torch
-        from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("a transformers language model", "llm") from error
@@ -57,6 +57,7 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         base = resolve(path if adapter is None else base_of(adapter))
         offline = untrusted()
     require_one(base)
+    _require_plain(Path(base))
     known = {"trust_remote_code": options.pop("trust_remote_code", False),
              "local_files_only": offline or options.pop("local_files_only", False)}  # fmt: skip
     try:
@@ -71,17 +72,31 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         if adapter is not None:
             model = merge_adapter(model, adapter)
         return model.to(device).eval(), tokenizer
-    # what transformers and torch raise for a dtype, device or option they do not know varies
-    except (
-        OSError, ValueError, RuntimeError, AssertionError, AttributeError, TypeError,
-        SafetensorError,
-    ) as error:  # fmt: skip
+    except SearchGymError:
+        raise
+    except Exception as error:  # what transformers and torch raise for a value varies
         told = "".join(f", {name}={value!r}" for name, value in options.items())
         raise EngineError(
             f"cannot load a causal LM from {base!r} (device={device!r}, dtype={dtype!r}{told}): "
             f"{error}. Expected a folder with config.json, weights and tokenizer, a name of "
             "'searchgym models', or a hub name"
         ) from error
+
+
+def _require_plain(folder: Path) -> None:
+    """Check the settings in a model's folder before transformers reads them.
+
+    Raises:
+        DataError: one of the files is broken.
+        EngineError: it names a kernel of the hub, which would be fetched and run.
+    """
+    for name in ("config.json", "tokenizer_config.json", "generation_config.json"):
+        if not (folder / name).is_file():
+            continue
+        settings = read_json(folder / name, nan=True)
+        for key, value in settings.items() if isinstance(settings, dict) else ():
+            if key.endswith("_implementation") and ("/" in str(value) or ":" in str(value)):
+                raise EngineError(f"{folder / name} names a kernel of the hub, {key}={value!r:.80}")
 
 
 def loaded(

@@ -40,6 +40,8 @@ TABLES = (*REGISTRY, *OF_RECIPE, "load")
 environment's, the policy's sampling, the critic's, how the reference moves, and how the model is
 loaded."""
 LORA = ("rank", "alpha", "targets")
+FIXED = ("path", "whole", "model", "tokenizer", "lora", "reference", "device", "dtype", "seed")
+"""Arguments of ``TrainableLM`` that follow from the rest of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         require_renderer(self.renderer)
+        for name in self.load:
+            if name in FIXED:
+                raise CardError(f"load.{name} is no option of loading: the plan says it elsewhere")
         for name in self.lora or ():
             if name not in LORA:
                 raise CardError(unknown("LoRA option", name, LORA))
@@ -193,11 +198,16 @@ def _values(out: Path) -> dict[str, Any]:
             f"{out} holds no run to resume: start one with 'searchgym train grpo --model MODEL "
             f"--out {out}'"
         ) from None
-    tables = ("sources", "train")
-    if not isinstance(values, dict) or not all(
-        isinstance(values.get(name, {}), dict) for name in tables
-    ):
+    if not isinstance(values, dict):
         raise DataError(f"{out / PLAN} cannot be read: a table was expected")
+    for field_ in fields(Plan):
+        value, said = values.get(field_.name), str(field_.type)
+        kind = dict if said.startswith("Mapping") else str if said == "str" else object
+        if field_.name in values and not isinstance(value, kind):
+            what = "a text" if kind is str else "a table"
+            raise DataError(
+                f"{out / PLAN} cannot be read: {field_.name} is {what}, got {value!r:.80}"
+            )
     return values
 
 

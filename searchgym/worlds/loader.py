@@ -81,7 +81,7 @@ def load_schema(source: str | Path | Mapping[str, Any]) -> Schema:
 def _of_file(where: str, content: bytes) -> Schema:
     try:
         data = tomllib.loads(content.decode("utf-8"))
-    except ValueError as error:  # no TOML, or no UTF-8
+    except (ValueError, RecursionError) as error:  # no TOML, or no UTF-8
         raise WorldError(f"{where}: not valid TOML: {error}") from None
     return _build(data, where)
 

@@ -58,7 +58,7 @@ def paraphrased(schema: Schema, source: Path | Mapping[str, Any]) -> Schema:
 def _of_file(schema: Schema, where: str, content: bytes) -> Schema:
     try:
         data = tomllib.loads(content.decode("utf-8"))
-    except ValueError as error:  # no TOML, or no UTF-8
+    except (ValueError, RecursionError) as error:  # no TOML, or no UTF-8
         raise WorldError(f"{where}: not valid TOML: {error}") from None
     return _checked(schema, where, data)
 

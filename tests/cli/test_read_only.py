@@ -424,6 +424,9 @@ def test_broken_json_is_one_line_of_every_command(
         assert done.code == 2, (command, done.err)
         assert done.err.count("searchgym: ") == 1, done.err
         assert "Traceback" not in done.err
+    (home / "deep.toml").write_text("a = " + "[" * 100_000)
+    done = cli("train", home / "deep.toml", "--model", model)
+    assert (done.code, "not valid TOML" in done.err) == (2, True), done.err
     with pytest.raises(DataError, match=r"run\.json cannot be read"):  # as the page says
         TrainingRun(run).progress()
 

@@ -138,7 +138,7 @@ def _golden(value: Any) -> tuple[str, ...]:
         bare = _ARRAY.sub(r"\1", value.strip())
         try:
             value = ast.literal_eval(bare)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
             value = [value]
     if isinstance(value, Mapping):
         value = value.get("target", value.get("ground_truth", ()))

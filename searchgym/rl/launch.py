@@ -200,13 +200,13 @@ def _values(out: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(values, dict):
         raise DataError(f"{out / PLAN} cannot be read: a table was expected")
-    for field_ in fields(Plan):
-        value, said = values.get(field_.name), str(field_.type)
+    for name, said in ((f.name, str(f.type)) for f in fields(Plan)):
         kind = dict if said.startswith("Mapping") else str if said == "str" else object
-        if field_.name in values and not isinstance(value, kind):
-            what = "a text" if kind is str else "a table"
+        optional = said.endswith("None") and values.get(name) is None
+        if name in values and not optional and not isinstance(values[name], kind):
             raise DataError(
-                f"{out / PLAN} cannot be read: {field_.name} is {what}, got {value!r:.80}"
+                f"{out / PLAN} cannot be read: {name} is a {'text' if kind is str else 'table'}, "
+                f"got {values[name]!r:.80}"
             )
     return values
 

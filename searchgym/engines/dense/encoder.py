@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...errors import EngineError, MissingExtraError
 from ...objects import bare_hint
+from ...utils.trust import untrusted
 from ..forward import Progress, clean, forward, pick_device
 from ..rows import Rows, rows_of
 from .presets import POOLINGS, Pooling
@@ -224,13 +225,19 @@ def _load(source: str | None, device: Any) -> Any:
     local = folder.exists()
     try:
         return SentenceTransformer(
-            str(folder) if local else source, device=str(device), local_files_only=local,
+            str(folder) if local else source, device=str(device),
+            local_files_only=local or untrusted(),  # a file of others downloads nothing
             trust_remote_code=False, model_kwargs={"use_safetensors": True},
         )  # fmt: skip
     except (OSError, ValueError, KeyError) as error:
         raise EngineError(
             f"cannot load the encoder {source!r}: {str(error).splitlines()[0]}. Expected a folder "
             f"with a transformer, a hub name, or nothing for {BUNDLED}"
+            + (
+                "; what an index names is downloaded only if you name it, too"
+                if untrusted()
+                else ""
+            )
         ) from error
 
 

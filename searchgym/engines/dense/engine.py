@@ -13,7 +13,7 @@ from ...batching import text_and_k
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ...types import Hit, Query, Ranking
-from ...utils.trust import allowed, note
+from ...utils.trust import allowed, note, registered_only
 from ...worlds.world import World
 from ..forward import Progress
 from ..kept import KeptVectors
@@ -239,7 +239,10 @@ def _encoder_of_index(
         kept = {name: own[name] for name in (*names, "passage_format", "dtype")}
         pooling = own["pooling"] if own["pooling"] in POOLINGS else None
         encoder = {"model": own["source"], **kept, "pooling": pooling}
-    model = encoder_of(encoder, options)
+        with registered_only(folder):
+            model = encoder_of(encoder, options)
+    else:
+        model = encoder_of(encoder, options)
     if model.digest != plan["encoder"]["digest"]:
         raise EngineError(
             f"the index in {folder} was built with another encoder ({plan['encoder']['source']}, "

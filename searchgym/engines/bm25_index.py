@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ..corpora.corpus import Corpus
 from ..errors import EngineError
-from ..utils.files import read_json
 from .analysis import Analyser, as_text, index_terms
 
 if TYPE_CHECKING:
@@ -236,6 +235,8 @@ def _tidy(directory: Path) -> None:
 
 def read_about(directory: Path) -> dict[str, Any]:
     """Read a saved index's description; ``EngineError`` if it is absent or of another format."""
+    from ..utils.files import read_json
+
     try:
         about = read_json(directory / ABOUT)
     except (OSError, ValueError, RecursionError) as error:
@@ -254,7 +255,7 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
     Raises:
         EngineError: it was altered.
     """
-    from ..utils.files import file_digest
+    from ..utils.files import file_digest, read_json
 
     try:
         files = {name: file_in(directory, name, digests[name]) for name in _FILES}

@@ -39,7 +39,7 @@ STOPWORDS: Mapping[str, frozenset[str]] = {
 WORD = r"\w+"
 JOINER = "\u200c"
 """Zero width non-joiner, which Persian writes between the parts of a word."""
-_UNSEEN = re.compile(rf"(?![\u200b{JOINER}])[{INVISIBLE}]")
+_UNSEEN = re.compile("[" + INVISIBLE.replace("\u200b-", "\u200d-") + "]")
 REVISION = 2
 """Grows whenever terms of an unchanged text change: indexes and kept terms of before are stale."""
 LONGEST_TOKEN = 255

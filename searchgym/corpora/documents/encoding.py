@@ -39,6 +39,10 @@ class Unreadable(Exception):
     """Raised with the reason why a file is left out."""
 
 
+class CannotReadNow(Unreadable):
+    """Raised where the reason is not the file: a package that is missing, a disk, a limit."""
+
+
 def decode(raw: bytes, told: str | None = None) -> tuple[str, str]:
     """Text and the name of its encoding.
 

@@ -14,9 +14,11 @@ from ...types import Passage
 from ..corpus import Corpus
 from ..lines import kind_of_file
 from .encoding import Unreadable
-from .readers import ParsedFile, format_of, parse
+from .readers import ParsedFile, format_of
+from .reading import FileReader
 
 Parse = Callable[[Path], ParsedFile]
+ParseFile = Callable[[Path, Parse], ParsedFile]
 WORDS, MAX_FILE_BYTES, MAX_FILES = 120, 50_000_000, 50_000
 _SHOWN = 8
 
@@ -83,7 +85,7 @@ def load_documents(
     max_file_bytes: int = MAX_FILE_BYTES,
     max_files: int = MAX_FILES,
     strict: bool = False,
-    parse_file: Parse | None = None,
+    parse_file: ParseFile | None = None,
 ) -> DocumentCorpus:
     """Read a folder of documents, or one document.
 
@@ -93,11 +95,13 @@ def load_documents(
 
     Files that cannot be read, are of other formats, hidden, links, devices, or larger than
     ``max_file_bytes`` are left out: ``DocumentCorpus.skipped`` lists them with the reasons, and a
-    ``SkippedFiles`` warning tells.
+    ``SkippedFiles`` warning tells. So are those that take more than 10 s of processor time (and 1 s
+    more for every megabyte) or 2 GB of memory to read, which happens in a process of its own.
 
     Args:
         strict: Raise instead of leaving out files of these formats.
-        parse_file: Reads a file in place of ``readers.parse`` (a store that remembers does).
+        parse_file: Gives what is in a file, by the function beside it or without (a store that
+            remembers does).
 
     Raises:
         DataError: nothing could be read, there are more than ``max_files`` files, or ``strict``.
@@ -110,30 +114,30 @@ def load_documents(
         raise DataError(f"{source} does not exist")
     base = root.parent if single else root
     name = name or (root.stem if single else root.resolve().name)
-    read: Parse = parse_file or (lambda path: parse(path, words=words, max_bytes=max_file_bytes))
     passages: list[Passage] = []
     files: list[DocumentFile] = []
     skipped: list[SkippedFile] = []
     faults: list[SkippedFile] = []
     entries = [(root, kind_of_file(root))] if single else walk(root)
-    for path, unusable in entries:
-        key = path.relative_to(base).as_posix().encode("utf-8", "replace").decode()
-        if unusable:
-            skipped.append(SkippedFile(key, unusable))
-            continue
-        if len(files) >= max_files:
-            raise DataError(f"{root} holds more than {max_files:,} documents; set max_files")
-        try:
-            made = read(path)
-        except Unreadable as error:
-            skipped.append(SkippedFile(key, str(error)))
-            if format_of(path) is not None and str(error) != "empty":
-                faults.append(skipped[-1])
-            continue
-        files.append(DocumentFile(key, made.format, made.encoding, len(made.pieces)))
-        url = f"corpus://{quote(name)}/{quote(key)}"
-        for number, (title, text) in enumerate(made.pieces):
-            passages.append(Passage(f"{key}#{number:05}", title or path.stem, text, url))
+    with FileReader(words=words, max_bytes=max_file_bytes) as reader:
+        for path, unusable in entries:
+            key = path.relative_to(base).as_posix().encode("utf-8", "replace").decode()
+            if unusable:
+                skipped.append(SkippedFile(key, unusable))
+                continue
+            if len(files) >= max_files:
+                raise DataError(f"{root} holds more than {max_files:,} documents; set max_files")
+            try:
+                made = parse_file(path, reader.parse) if parse_file else reader.parse(path)
+            except Unreadable as error:
+                skipped.append(SkippedFile(key, str(error)))
+                if format_of(path) is not None and str(error) != "empty":
+                    faults.append(skipped[-1])
+                continue
+            files.append(DocumentFile(key, made.format, made.encoding, len(made.pieces)))
+            url = f"corpus://{quote(name)}/{quote(key)}"
+            for number, (title, text) in enumerate(made.pieces):
+                passages.append(Passage(f"{key}#{number:05}", title or path.stem, text, url))
     documents = DocumentCorpus(name, passages, files=files, skipped=skipped)
     if (strict and faults) or not passages:
         told = "; ".join(documents.skipped_lines()) or "it is empty"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..lines import open_regular
 from .blocks import TextBlock, pieces
-from .encoding import Unreadable, decode
+from .encoding import CannotReadNow, Unreadable, decode
 from .plain import pdf_blocks, plain_blocks
 from .rows import csv_blocks, json_blocks
 
@@ -72,7 +72,8 @@ def parse(path: Path, *, words: int, max_bytes: int) -> ParsedFile:
     """Read one file.
 
     Raises:
-        Unreadable: with the reason.
+        Unreadable: with the reason; ``CannotReadNow`` if that is not the file.
+        MemoryError: there is too little.
     """
     form = format_of(path)
     if form is None:
@@ -94,12 +95,14 @@ def parse(path: Path, *, words: int, max_bytes: int) -> ParsedFile:
     except RecursionError:
         raise Unreadable("nested too deeply") from None
     except OSError as error:
-        raise Unreadable(f"cannot be read: {error.strerror or error}") from None
+        raise CannotReadNow(f"cannot be read: {error.strerror or error}") from None
     except (Unreadable, MemoryError):
         raise
     except Exception as error:  # a damaged file makes a library raise anything
         if form.blocks is not None:
             raise
+        if "memory" in str(error).lower():
+            raise MemoryError from error
         raise Unreadable(f"not a {form.name} file that can be read: {error!r:.120}") from error
     if not passages:
         raise Unreadable("holds no text")
@@ -130,7 +133,7 @@ def _blocks_of_bytes(form: Format, raw: bytes, max_bytes: int) -> tuple[Iterator
         for package in form.packages:
             __import__(package)
     except ImportError:
-        raise Unreadable(
+        raise CannotReadNow(
             f'{form.name} needs an optional package: pip install "searchgym[documents]"'
         ) from None
     encoding = ""

@@ -5,29 +5,34 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from ...utils.files import write_whole
-from .encoding import Unreadable
-from .readers import ParsedFile, parse
+from .encoding import CannotReadNow, Unreadable
+from .readers import ParsedFile
 
-VERSION = 1
+VERSION = 2
 """Raised whenever a reader gives other passages for the same file."""
+_LIBRARIES = ("lxml", "pypdf", "markdown-it-py")
+"""Packages whose version decides what is read, and whether it can be."""
 _SETTLED_NS = 2_000_000_000
 """A file that changed so shortly before it was read may change again within the same tick of the
 file system's clock: it is read again."""
 
 
 class RememberedFiles:
-    """Reads files as ``readers.parse`` does, those that did not change from memory.
+    """Keeps what was read of files that did not change.
 
-    A file is the same if its size, its times of change and its number (inode) are.
+    A file is the same if its size, its times of change and its number (inode) are. A reason that is
+    not the file's (``CannotReadNow``) is not kept, and nothing is once a library has changed.
     """
 
     def __init__(self, path: Path, *, words: int, max_file_bytes: int) -> None:
-        self._path, self._words, self._most = path, words, max_file_bytes
-        self._key = [VERSION, words, max_file_bytes]
+        self._path = path
+        self._key = [VERSION, words, max_file_bytes, *map(_version, _LIBRARIES)]
         self._known: dict[str, Any] = self._load()
         self._used: dict[str, Any] = {}
         self.read = 0
@@ -37,8 +42,8 @@ class RememberedFiles:
         """Begin a pass over the folder: files that it does not ask for are forgotten at its end."""
         self._used, self.read = {}, 0
 
-    def parse(self, path: Path) -> ParsedFile:
-        """Result of reading a file, remembered where it has not changed.
+    def parse(self, path: Path, parse: Callable[[Path], ParsedFile]) -> ParsedFile:
+        """Result of reading a file with ``parse``, remembered where it has not changed.
 
         Raises:
             Unreadable: with the reason.
@@ -47,12 +52,12 @@ class RememberedFiles:
         try:
             state = os.stat(path)
         except OSError as error:
-            raise Unreadable(f"cannot be read: {error.strerror or error}") from None
+            raise CannotReadNow(f"cannot be read: {error.strerror or error}") from None
         stamp = [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
         entry = self._known.get(name)
         if entry is None or entry["stamp"] != stamp:
-            entry = {"stamp": stamp, **self._parsed(path)}
             self.read += 1
+            entry = {"stamp": stamp, **_parsed(path, parse)}
             if max(state.st_mtime_ns, state.st_ctime_ns) > time.time_ns() - _SETTLED_NS:
                 entry["stamp"] = None
         self._used[name] = entry
@@ -68,13 +73,6 @@ class RememberedFiles:
         if changed:
             write_whole(self._path, json.dumps({"key": self._key, "files": self._known}))
 
-    def _parsed(self, path: Path) -> dict[str, Any]:
-        try:
-            made = parse(path, words=self._words, max_bytes=self._most)
-        except Unreadable as error:
-            return {"reason": str(error)}
-        return made._asdict()
-
     def _load(self) -> dict[str, Any]:
         try:
             saved = json.loads(self._path.read_text(encoding="utf-8"))
@@ -87,3 +85,19 @@ class RememberedFiles:
             return files
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return {}
+
+
+def _parsed(path: Path, parse: Callable[[Path], ParsedFile]) -> dict[str, Any]:
+    try:
+        return parse(path)._asdict()
+    except CannotReadNow:
+        raise
+    except Unreadable as error:
+        return {"reason": str(error)}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

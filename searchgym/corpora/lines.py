@@ -269,13 +269,15 @@ def _delimiter(text: str) -> str:
     if len(text) > _SAMPLE:
         sample = sample[: max(sample.rfind("\n"), sample.rfind("\r")) + 1] or sample
 
-    def fit(delimiter: str) -> tuple[bool, float, int]:
-        rows = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
-        widths = [len(row) for row in rows if any(cell.strip() for cell in row)] or [0]
+    def fit(delimiter: str) -> tuple[bool, float, int, int]:
+        table = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
+        rows = [row for row in table if any(cell.strip() for cell in row)]
+        widths = [len(row) for row in rows] or [0]
+        prose = sum(cell.startswith(" ") for row in rows for cell in row[1:])
         titled = widths[0] < 2  # a line above the header
         width = max((w for w in widths if w > 1), key=widths.count, default=1)
         width = width if titled else widths[0]
-        return not titled, widths.count(width) / len(widths) if width > 1 else 0.0, width
+        return not titled, widths.count(width) / len(widths) * (width > 1), -prose, width
 
     return max(",;\t|", key=fit)
 

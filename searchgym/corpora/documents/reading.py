@@ -23,7 +23,8 @@ from .readers import FORMATS, ParsedFile, format_of, parse
 
 SECONDS, SECONDS_A_MB, MEMORY = 10, 1, 2 << 30
 """Processor time that a file may take, also for its size, and memory of the process."""
-_PATIENCE = 6
+_TIMED = hasattr(signal, "setitimer")
+_PATIENCE = 30 if _TIMED else 6
 """Times its seconds that a file may take by the clock, on a busy machine or a slow disk."""
 _PLAIN_BYTES = 1_000_000
 _CODE = (
@@ -138,8 +139,7 @@ def serve(memory: int) -> None:
     """Answer requests from standard input, a line of JSON each, until it ends."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a library may print
-    timed = hasattr(signal, "setitimer")
-    if timed:
+    if _TIMED:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends also a reader that is not Python's
     with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no limits
         import resource
@@ -149,14 +149,14 @@ def serve(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, most))
     for line in sys.stdin.buffer:
         path, words, max_bytes, seconds = json.loads(line)
-        if timed:
+        if _TIMED:
             signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             answer = json.dumps(_answered(Path(path), words, max_bytes)).encode()
         except MemoryError:
             reason = f"takes more than {memory / (1 << 30):.1f} GB of memory to read"
             answer = json.dumps({"reason": reason, "lasting": False, "last": True}).encode()
-        if timed:
+        if _TIMED:
             signal.setitimer(signal.ITIMER_PROF, 0)
         out.write(answer + b"\n")
         out.flush()

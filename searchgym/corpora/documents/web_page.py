@@ -49,8 +49,12 @@ def html_blocks(raw: bytes) -> tuple[Iterator[TextBlock], str]:
     source = text.replace("\0", "").replace(_BREAK, " ").encode("utf-8", "replace")
     try:
         page = etree.fromstring(source, parser)
-    except etree.XMLSyntaxError:
+    except etree.XMLSyntaxError as error:
+        if error.code != etree.ErrorTypes.ERR_DOCUMENT_EMPTY:
+            raise MemoryError from error
         page = None
+    if any(fault.type_name == "ERR_NO_MEMORY" for fault in parser.error_log):
+        raise MemoryError
     if any(fault.type_name == "ERR_RESOURCE_LIMIT" for fault in parser.error_log):
         raise Unreadable("nested too deeply")
     if page is None:  # nothing but comments

@@ -21,6 +21,10 @@ _UNREAD = frozenset("del moveFrom pPr rPr sdtPr sdtEndPr tblPr tblGrid trPr tcPr
 _HEADING = re.compile(r"heading ([1-9])")
 
 
+_NO_MEMORY = (0, 2)
+"""Codes of errors that libxml2 gives when it gets no memory."""
+
+
 class _Style(NamedTuple):
     name: str
     based_on: str
@@ -67,7 +71,12 @@ def _xml(packed: zipfile.ZipFile, part: str) -> Any:
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True,
         remove_comments=True, remove_pis=True,
     )  # fmt: skip
-    return etree.fromstring(packed.read(part), parser)
+    try:
+        return etree.fromstring(packed.read(part), parser)
+    except etree.XMLSyntaxError as error:
+        if error.code in _NO_MEMORY:
+            raise MemoryError from error
+        raise
 
 
 class _Document:
@@ -112,6 +121,8 @@ class _Document:
             yield int(kind or 0), text
         if lines:
             yield 0, "\n".join(lines)
+        if self._referred or self._diagrams:
+            yield 2, ""  # they belong to no heading
         for number, note in enumerate(self._referred, 1):
             text = " ".join(text for _, text in self._blocks(note))
             if text:

@@ -128,6 +128,17 @@ def _parted(signs: re.Match[str]) -> str:
     return "".join(parted)
 
 
+def blocks(text: str, tag: str) -> list[str]:
+    """What stands in ``<tag>…</tag>``, in order: the shortest matches, in linear time also where
+    nothing is closed."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    found, at = [], text.find(opening)
+    while at >= 0 and (end := text.find(closing, at + len(opening))) >= 0:
+        found.append(text[at + len(opening) : end])
+        at = text.find(opening, end + len(closing))
+    return found
+
+
 def answer_words(normalised: str) -> list[str]:
     """The words of a normalised text as F1 counts them.
 

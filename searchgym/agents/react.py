@@ -16,11 +16,15 @@ from ..types import Access, Action, Answer, Call, Invalid, Search, TurnRequest
 from .chat import ChatAgent, ChatStep, question_of
 
 STOP = "\nObservation:"
-_LINE = re.compile(r"^[ \t]*Action(?:[ \t]+\d+)?[ \t]*:[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
+_LINE = re.compile(
+    r"^[ \t]*+Action(?:[ \t]++\d++)?+[ \t]*+:[ \t]*+(.*+)$", re.IGNORECASE | re.MULTILINE
+)
 _CALL = re.compile(r"([A-Za-z_]+)[ \t]*\[(.*)\][ \t.]*")
-_INPUT = re.compile(r"\s*Action Input(?:[ \t]+\d+)?[ \t]*:[ \t]*(.*)", re.IGNORECASE)
-_FINAL = re.compile(r"^[ \t]*Final Answer[ \t]*:[ \t]*(.+)$", re.IGNORECASE | re.MULTILINE)
-_THOUGHT = re.compile(r"^[ \t]*Thought(?:[ \t]+\d+)?[ \t]*:[ \t]*", re.IGNORECASE | re.MULTILINE)
+_INPUT = re.compile(r"\s*+Action Input(?:[ \t]++\d++)?+[ \t]*+:[ \t]*+(.*+)", re.IGNORECASE)
+_FINAL = re.compile(r"^[ \t]*+Final Answer[ \t]*+:[ \t]*(.++)$", re.IGNORECASE | re.MULTILINE)
+_THOUGHT = re.compile(
+    r"^[ \t]*+Thought(?:[ \t]++\d++)?+[ \t]*+:[ \t]*+", re.IGNORECASE | re.MULTILINE
+)
 _WORDS = {
     "search": "search", "open": "open", "access": "open", "call": "call", "finish": "finish",
     "answer": "finish",

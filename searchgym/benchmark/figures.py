@@ -27,7 +27,7 @@ from ..cards import catalog
 from ..errors import EvaluationError, unknown
 from .expected import load
 
-_NUMBER = r"[-+−]?\d*\.?\d+"
+_NUMBER = r"[-+−]?(?:\d++(?:\.\d++)?|\.\d++)"
 _FIGURE = re.compile(
     rf"(?<![\w.])(?P<mean>{_NUMBER})(?:(?P<gap>\s*)\[(?P<low>{_NUMBER}), (?P<high>{_NUMBER})\])?"
     r"(?P<after>[*_`]*\s*)<!-- figure: (?P<place>[^>]*?) -->"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-_PAIR = re.compile(
-    r"^(?:of|between|among|from)\s+(?P<both>.+?),?\s+(?:which|who|what|whose)\b", re.IGNORECASE
-)
+_AMONG = re.compile(r"(?:of|between|among|from)\s++(?=.)", re.IGNORECASE)
+_WHICH = re.compile(r"(?<=[^\s\n])\s++(?:which|who|what|whose)\b", re.IGNORECASE)
 _JOINERS = frozenset("of the de la le van von der den du and & for in at on to a with".split())
 _BREAK = re.compile(r"[,:;?]")
 _COMPARES = re.compile(
@@ -19,9 +18,8 @@ _LONGEST = 9
 
 def find_alternatives(text: str) -> tuple[str, ...]:
     """(A, B) of "…, A or B?", "Is A or B …?", "Of A and B, which …?"; () without a choice."""
-    pair = _PAIR.match(text)
-    if pair:
-        sides = _split(pair.group("both"))
+    if (among := _AMONG.match(text)) and (which := _WHICH.search(text, among.end())):
+        sides = _split(text[among.end() : which.start()].removesuffix(","))
         if sides:
             return sides
     at = text.rfind(" or ")
@@ -53,7 +51,8 @@ def _trim(side: str) -> str:
 def _split(both: str) -> tuple[str, ...]:
     """The most balanced cut at "and" (or "or") that leaves two capitalised sides."""
     best: tuple[int, tuple[str, ...]] = (99, ())
-    for match in re.finditer(r" (?:and|or) ", both):
+    # what follows the word has few words, so only the last of many can be it
+    for match in [*re.finditer(r" (?:and|or) ", both)][-2 * _LONGEST :]:
         rest = both[match.end() :]
         left, right = _trim(both[: match.start()]), _trim(rest)
         if left and right and _opens(rest.strip()):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .lexical import Words, fold, tokenise
 from .spans import Found, find_spans
 
-_DISAMBIGUATOR = re.compile(r"\s*\([^()]*\)\s*-?\s*$")
+_DISAMBIGUATOR = re.compile(r"(?<!\s)\s*+\([^()]*+\)\s*+(?:-\s*+)?$")
 
 
 def bare_title(title: str) -> str:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..types import Passage, TurnRequest
-
-_WRAPPED = re.compile(r"^\s*(?:question:)?\s*(.*?)\s*(?:<think>)?\s*$", re.DOTALL | re.IGNORECASE)
-"""Dialects put "Question: " before a question; one also opens a tag after it."""
 
 
 class State(NamedTuple):
@@ -39,8 +35,7 @@ def read_state(request: TurnRequest) -> State:
     turn = 0
     for segment in request.segments:
         if segment.kind in ("question", "task") and not question:
-            match = _WRAPPED.match(segment.asked or segment.text)
-            question = match.group(1) if match else segment.text
+            question = unwrapped(segment.asked or segment.text)
         elif segment.kind == "action" and segment.author == "policy":
             action = dialect.parse(segment.text).action
             queries.extend(getattr(action, "queries", ()))
@@ -51,6 +46,14 @@ def read_state(request: TurnRequest) -> State:
     searches = any(tool.name == "search" for tool in request.tools)
     left = request.queries_left if searches else 0
     return make_state(question, queries, shown.values(), request.turns_left, left)
+
+
+def unwrapped(text: str) -> str:
+    """A question without the "Question: " that dialects put before it, and the tag after it."""
+    text = text.strip()
+    if text[:9].lower() == "question:":
+        text = text[9:].lstrip()
+    return text[:-7].rstrip() if text[-7:].lower() == "<think>" else text
 
 
 def make_state(

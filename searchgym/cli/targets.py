@@ -19,7 +19,7 @@ from ..envs.unwrap import search_env
 from ..errors import CardError
 
 EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment's id or card folder.")]
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(\d++(?:\.\d*+)?|\.\d++)(e[-+]?\d++)?", re.IGNORECASE)
 Overrides = Annotated[
     list[str] | None,
     typer.Option(

@@ -20,7 +20,7 @@ from ..types import Failure
 from ..utils.files import read_json
 from ..utils.records import json_text
 
-_ANSWER = re.compile(r"^[ \t*]*Exact Answer[ \t*]*:[ \t*]*(.*?)[ \t*]*$", re.I | re.MULTILINE)
+_ANSWER = re.compile(r"^[ \t*]*+Exact Answer[ \t*]*+:(.*+)", re.I | re.MULTILINE)
 
 
 class RunFile(NamedTuple):
@@ -106,7 +106,7 @@ def run_of(record: Mapping[str, Any]) -> RunFile:
     said = _ANSWER.findall(final)
     return RunFile(
         str(record["query_id"]),
-        said[-1] if said else final.strip(),
+        said[-1].strip(" \t*") if said else final.strip(),
         tuple(dict.fromkeys(str(key) for key in record["retrieved_docids"])),
         {str(tool): int(n) for tool, n in record["tool_call_counts"].items()},
         record["status"] == "completed",

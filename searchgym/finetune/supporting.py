@@ -20,7 +20,7 @@ from ..text import covers, normalise_answer
 from ..types import ABSTAIN, Action, Answer, Passage, Search, Segment, Task, TurnRequest
 from .quoting import as_written, sentence_around
 
-_QUALIFIER = re.compile(r"\s*\([^()]*\)$")
+_QUALIFIER = re.compile(r"(?<!\s)\s*+\([^()]*+\)$")
 """The "(film)" of a title, which no text writes."""
 
 

@@ -27,7 +27,6 @@ baselines and advantages. Written for TRL 1.16 (``pip install "searchgym[trl]"``
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Sequence
 from itertools import count
@@ -44,9 +43,8 @@ from ..llms.base import GenRequest, Sampling, require_own_distribution
 from ..llms.foreign import neutralise
 from ..llms.prompts import text_ends
 from ..seeding import derive
+from ..text import blocks
 from .toolset import methods
-
-_ANSWER = re.compile(r"<answer>.*</answer>", re.DOTALL)
 
 
 def dataset(env: Any, tokenizer: Any) -> Any:
@@ -175,7 +173,7 @@ def reward(
         if session.done or last["role"] != "assistant" or last.get("tool_calls") or not finished:
             continue
         text = str(last["content"] or "")
-        if _ANSWER.search(text):
+        if blocks(text, "answer"):
             session.step(text)
         else:
             session.answer(text.strip())

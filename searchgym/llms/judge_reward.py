@@ -33,7 +33,10 @@ What it showed: {shown}
 Rubric: {rubric}
 
 Reply with one line: score: a number from 0 to 1"""
-_SCORE = re.compile(r"^\W*score\W*:\W*([01](?:\.\d+)?|\.\d+)\s*$", re.IGNORECASE | re.MULTILINE)
+_SCORE = re.compile(
+    r"^[^\w\n]*+score[^\w:]*+:(?:[^\w.]|\.(?!\d))*+([01](?:\.\d+)?|\.\d+)\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 MOST = 2_000
 """Characters of a text that the judge is shown."""
 

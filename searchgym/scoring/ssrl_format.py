@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 
-_ANY_TAG = re.compile(r"<([^>]+)>")
+from ..text import blocks
+
 _TAG = re.compile(r"<(/?(?:think|search|information|answer))>")
 _KINDS = ("think", "search", "information", "answer")
 _ALLOWED = frozenset(_KINDS) | {f"/{kind}" for kind in _KINDS}
-_BODIES = {kind: re.compile(rf"<{kind}>(.*?)</{kind}>", re.DOTALL) for kind in _KINDS}
 PLACEHOLDERS = {
     "think": "your thoughts",
     "search": "your query",
@@ -48,13 +48,14 @@ def ssrl_format(text: str) -> float:
 def _well_formed(text: str) -> bool:
     if not (text.startswith("<think>") and text.endswith("</answer>")):
         return False
-    if any(name not in _ALLOWED for name in _ANY_TAG.findall(text)):
+    names = (piece.partition("<")[2] for piece in text.split(">")[:-1])
+    if any(name and name not in _ALLOWED for name in names):
         return False
     tags: list[str] = _TAG.findall(text)
     if len(tags) < 4 or tags[:2] != ["think", "/think"] or tags[-2:] != ["answer", "/answer"]:
         return False
-    for kind, body in _BODIES.items():
-        for content in body.findall(text):
+    for kind in _KINDS:
+        for content in blocks(text, kind):
             if not content.strip() or PLACEHOLDERS[kind] in content.lower():
                 return False
             if kind == "search" and "\n" in content:

@@ -28,7 +28,7 @@ CATALOGUES = ("envs", "corpora", "agents")
 CODE = {".py": "python", ".toml": "toml", ".json": "json", ".cff": "yaml"}
 """Language by which a linked file of the repository is highlighted."""
 PICTURES = {".png", ".svg"}
-_LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
+_LINK = re.compile(r"(\]\()([^][)#\s:]++)((?:#[^)\s]*+)?\))")
 
 
 def pages_of_the_repository() -> Iterator[Path]:

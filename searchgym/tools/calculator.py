@@ -43,7 +43,7 @@ def calculate(expression: str) -> Fraction:
     if len(expression) > MAX_CHARS:
         raise CalculatorError(f"at most {MAX_CHARS} characters, got {len(expression)}")
     text = expression.translate(_SIGNS).strip().removesuffix("=").strip()
-    if not re.search(r"[A-Za-z_]\w*\s*\(", text):
+    if not re.search(r"(?<!\w)(?=\w*?[A-Za-z_])\w++\s*+\(", text):
         text = _THOUSANDS.sub("", text)
     try:
         tree = ast.parse(text, mode="eval")

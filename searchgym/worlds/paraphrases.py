@@ -32,7 +32,7 @@ NEAR = 0.8
 _BANKS = ("document", "question", "noun", "inverse")
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _WORD = re.compile(r"[a-z0-9{}]+")
-_SPACE_BEFORE = re.compile(r" +(?=[.,?;])")
+_SPACE_BEFORE = re.compile(r"(?<! ) ++(?=[.,?;])")
 
 
 def paraphrased(schema: Schema, source: Path | Mapping[str, Any]) -> Schema:

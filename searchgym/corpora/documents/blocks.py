@@ -10,7 +10,7 @@ from ...text import UNSPACED
 
 BETWEEN = " › "
 """Stands between a heading and the one below it in a passage's title."""
-_UNIT = re.compile(rf"\s*(?:[{UNSPACED}]|[^\s{UNSPACED}]+)")
+_UNIT = re.compile(rf"(?<!\s)\s*+(?:[{UNSPACED}]|[^\s{UNSPACED}]+)")
 _PACKED = re.compile(f"[{UNSPACED}]")
 
 

@@ -10,12 +10,8 @@ from ...dialects.escape import without_thoughts
 from ...types import Passage
 
 SITE = "https://simulated.example/"
-_LABEL = re.compile(
-    r"(?<![\w-])[*#>\s\[(]*"
-    r"(?:Doc|DOC|Document)\.?\s{0,2}#?(\d{1,3})[*\])]*\s*[:.(-]"
-)
-
-_TITLED = re.compile(r"\(?\s*\**Title\**\s*:\s*", re.IGNORECASE)
+_LABEL = re.compile(r"(?<![\w-])(?:Doc|DOC|Document)\.?\s{0,2}#?(\d{1,3})[*\])]*+\s*+[:.(-]")
+_TITLED = re.compile(r"\(?\s*+\**+Title\**+\s*+:\s*+", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufffd]")
 TITLE_CHARS = 120
 """A longer stretch before a ``|`` is no title."""
@@ -36,18 +32,20 @@ def parse_documents(text: str, k: int) -> list[Document]:
     """
     if k < 1:
         return []
-    text = re.sub(r"[ \t]*\n\s*", "\n", _CONTROL.sub(" ", without_thoughts(text))).strip()
+    text = re.sub(
+        r"(?<![ \t])[ \t]*+\n\s*+", "\n", _CONTROL.sub(" ", without_thoughts(text))
+    ).strip()
     pieces: list[str] = []
     start, wanted = 0, None
     for label in _LABEL.finditer(text):
         number = int(label[1])
         if wanted is None:
             if number > 1:  # the model continued a list whose first label was ours
-                pieces.append(text[: label.start()])
+                pieces.append(_before(text, label))
         elif number != wanted:
             continue  # "Doc 7" within a document's text
         else:
-            pieces.append(text[start : label.start()])
+            pieces.append(_before(text, label, start))
         # "(" may open a title and belongs to the document
         start = label.end() - (label[0][-1] == "(")
         wanted = number + 1
@@ -57,6 +55,11 @@ def parse_documents(text: str, k: int) -> list[Document]:
     pieces.append(text[start:])
     documents = dict.fromkeys(d for d in map(_document, pieces) if d.text)
     return list(documents)[:k]
+
+
+def _before(text: str, label: re.Match[str], start: int = 0) -> str:
+    """The text between ``start`` and a label, without the signs that open the label."""
+    return re.sub(r"(?<![*#>\s\[(])[*#>\s\[(]++\Z", "", text[start : label.start()])
 
 
 def _document(piece: str) -> Document:

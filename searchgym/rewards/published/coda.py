@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...text import cover_match
+from ...text import blocks, cover_match
 from ...types import Answer, Invalid, Turn
 from ..outcome import Outcome
-
-_REFINED = re.compile(r"<refine>(.*?)</refine>", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ def _form(turns: Sequence[Turn]) -> float:
 
 
 def _refined(turn: Turn) -> list[str]:
-    refined: list[str] = _REFINED.findall(turn.text)
+    refined = blocks(turn.text, "refine")
     if refined or not isinstance(turn.action, Answer):
         return refined
     return [turn.action.text]

@@ -9,7 +9,7 @@ from ...types import Search
 from ..lookups import well_formed
 from ..outcome import Outcome
 
-_PSEUDO_TAG = re.compile(r"[(\[]\s*/?\s*(?:think|search|answer|information|context)\b", re.I)
+_PSEUDO_TAG = re.compile(r"[(\[]\s*+(?:/\s*+)?+(?:think|search|answer|information|context)\b", re.I)
 """Tags in round or square brackets, with which a policy writes results of its own."""
 
 

@@ -10,7 +10,6 @@ from ...types import Answer, Search
 from ..lookups import stands_in_results
 from ..outcome import Outcome
 
-_TURN = re.compile(r"<(think)>.*?</think>\s*<(search|answer)>.*</\2>", re.DOTALL)
 _TAG = re.compile(r"</?(?:think|search|answer|information)>")
 
 
@@ -81,9 +80,12 @@ def in_form(outcome: Outcome) -> bool:
 def texts_in_form(texts: Sequence[str]) -> bool:
     """Check the form of a policy's texts, turn by turn: the last one answers, no other does."""
     for number, text in enumerate(texts, 1):
-        match = _TURN.fullmatch(text.strip())
-        if match is None or len(_TAG.findall(text)) != 4:
+        kind = "answer" if number == len(texts) else "search"
+        form = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
+        tags = list(_TAG.finditer(text))
+        if [tag[0] for tag in tags] != form:
             return False
-        if (match[2] == "answer") != (number == len(texts)):
+        outside = (text[: tags[0].start()], text[tags[1].end() : tags[2].start()])
+        if any(map(str.strip, (*outside, text[tags[3].end() :]))):
             return False
     return bool(texts)

@@ -15,15 +15,10 @@ from .tagged import answer_of, turns_of
 
 NAME = "search_r1"
 _QUESTION = re.compile(r"Question:\s*(.*?)(?:<\|im_end\|>|\n|\Z)", re.DOTALL)
-_PREFIX = re.compile(rb"^\(\w+ pid=\d+[^)]*\) ?", re.MULTILINE)
+_PREFIX = re.compile(rb"^\(\w++ pid=\d++[^)\n]*+\) ?", re.MULTILINE)
 """Prefix that Ray puts before the lines of its workers."""
 _RULE = b"-" * 32
 _GOLDEN = b"Golden answers:"
-_FIELD = re.compile(
-    r"Golden answers: (?P<gold>.*?)\nExtracted answer: (?P<answer>.*?)\n"
-    r"Solution string: (?P<text>.*)",
-    re.DOTALL,
-)
 _AFTER = re.compile(
     r"\n(?:step:\d+ - |epoch \d+, step \d+|\[?INFO|WARNING|ACTIVE_TRAJ_NUM).*", re.DOTALL
 )
@@ -62,41 +57,42 @@ def is_log(path: Path) -> bool:
 def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
     """(offset, bytes) of each printed episode of a log: from "Golden answers:" to the next rule of
     dashes."""
-    start, kept, at = 0, b"", 0
+    start, kept, at = 0, bytearray(), 0
     with path.open("rb") as file:
         for line in file:
             bare = _PREFIX.sub(b"", line)
             if bare.startswith(_GOLDEN):
                 if kept:
-                    yield start, kept
-                start, kept = at, b""
+                    yield start, bytes(kept)
+                start, kept = at, bytearray()
             if kept and bare.strip() == _RULE:
-                yield start, kept
-                kept = b""
+                yield start, bytes(kept)
+                kept = bytearray()
             elif kept or bare.startswith(_GOLDEN):
                 kept += line
             at += len(line)
     if kept:
-        yield start, kept
+        yield start, bytes(kept)
 
 
 def read_block(data: bytes) -> Record:
     """One printed episode. Its reward is not printed: exact match is computed."""
     text = _PREFIX.sub(b"", data).decode("utf-8", "replace")
-    match = _FIELD.match(text)
-    if match is None:
+    gold, _, rest = text.partition("\nExtracted answer: ")
+    extracted, printed, said = rest.partition("\nSolution string: ")
+    if not (gold.startswith("Golden answers: ") and printed):
         raise ValueError(
             "expected lines 'Golden answers:', 'Extracted answer:', 'Solution string:'"
         )
-    golden = _golden(match["gold"])
-    whole = _AFTER.sub("", match["text"])
+    golden = _golden(gold.removeprefix("Golden answers: "))
+    whole = _AFTER.sub("", said)
     # prompt and response are decoded together: what the model wrote begins after the question
     mark = _QUESTION.search(whole)
     question = mark[1].strip() if mark else whole.strip()[-300:]
     written = whole[mark.end() :] if mark else whole
     written = _OPENING.sub("", written, count=1)
     prompt = whole[: mark.end()] if mark else ""
-    answer = "" if match["answer"] == "None" else match["answer"]
+    answer = "" if extracted == "None" else extracted
     score = exact_match(answer, golden) if answer else 0.0
     made = _record(question, prompt, written.strip(), golden, score, parts={"em": score})
     made.answer = answer

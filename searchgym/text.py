@@ -7,13 +7,15 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
 _TYPED = "‘’‚‛“”„‟′″‹›«»ʻʼ\u2010\u2011\u2012\u2013\u2014\u2015\u2212…"  # quotes; dashes, minus
 _INVISIBLE = "\xad\u200b\u2060\ufeff"  # soft hyphen, zero-width space, word joiner, BOM
-_PUNCTUATION = str.maketrans("", "", string.punctuation + _TYPED)
-_UNSEEN = str.maketrans("", "", _INVISIBLE)
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_MORE = re.compile(f"[{re.escape(string.punctuation)}{_TYPED}]+")  # faster where not all is ASCII
+_UNSEEN = re.compile(f"[{_INVISIBLE}]+")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 _HAN_KANA = r"\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -97,13 +99,15 @@ def normalise_answer(text: str) -> str:
     Characters of other scripts are first brought to one form (NFKC); their punctuation, the vowel
     points of Arabic and Hebrew, and blanks between Chinese or Japanese characters are deleted.
     """
-    text = bare = text.lower()
-    if not text.isascii():
-        text = bare = text.translate(_UNSEEN)
+    text = text.lower()
+    if text.isascii():
+        bare = text.translate(_PUNCTUATION)
+    else:
+        bare = text = _UNSEEN.sub("", text)
         if _OTHER.search(text):
             bare = _FORMS.sub(lambda found: normal_form("NFKC", found[0]), text).lower()
             bare = _GAPS.sub("", _MARKS.sub("", bare))
-    bare = bare.translate(_PUNCTUATION)
+        bare = _MORE.sub("", bare)
     return " ".join(_ARTICLES.sub(" ", bare).split() or bare.split() or text.split())
 
 
@@ -174,7 +178,7 @@ class Match(NamedTuple):
 def match(prediction: str, answers: Iterable[str]) -> Match:
     """All three measures, each text normalised once."""
     got = normalise_answer(prediction)
-    golds = [gold for answer in answers if (gold := normalise_answer(answer))]
+    golds = normalised_answers(tuple(answers))
     if not got or not golds:
         return Match(0.0, 0.0, 0.0)
     if got in golds:
@@ -182,10 +186,16 @@ def match(prediction: str, answers: Iterable[str]) -> Match:
     return Match(0.0, _f1(got, golds), float(any(covers(got, gold) for gold in golds)))
 
 
+@lru_cache(maxsize=4096)
+def normalised_answers(answers: tuple[str, ...]) -> tuple[str, ...]:
+    """Normalised answers, without those that are empty; the same ones are asked for again and
+    again."""
+    return tuple(filter(None, map(normalise_answer, answers)))
+
+
 def exact_match(prediction: str, answers: Iterable[str]) -> float:
     """1.0 if the normalised prediction equals a normalised answer. Empty answers never match."""
-    got = normalise_answer(prediction)
-    return float(bool(got) and any(got == normalise_answer(a) for a in answers))
+    return float(normalise_answer(prediction) in normalised_answers(tuple(answers)))
 
 
 def cover_match(prediction: str, answers: Iterable[str]) -> float:
@@ -194,7 +204,7 @@ def cover_match(prediction: str, answers: Iterable[str]) -> float:
     blanks between words (Chinese, Japanese, full-width forms) have no such edges. Gameable by
     listing answers, hence kept apart from ``exact_match``."""
     got = normalise_answer(prediction)
-    return float(any(covers(got, gold) for gold in map(normalise_answer, answers) if gold))
+    return float(any(covers(got, gold) for gold in normalised_answers(tuple(answers))))
 
 
 def covers(text: str, words: str) -> bool:

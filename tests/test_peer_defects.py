@@ -336,7 +336,10 @@ def test_14_exact_match_and_cover_match_are_different_names() -> None:
     assert 0.0 < row.f1 < 1.0
     assert {"em", "cover_em", "f1"} <= set(METRICS)
     assert {"em", "cover_em", "f1"} <= set(Row._fields)
-    for part, reward in (("em", 0.0), ("cover_em", 1.0), ("f1", row.f1)):
+    with pytest.raises(CardError, match="cover_em is a measure and is not paid"):
+        SearchEnv(**OWN, reward="cover_em")
+    gated = {"f1": 1, "cover_em": "gate"}
+    for part, reward in (("em", 0.0), (gated, row.f1), ("f1", row.f1)):
         env = SearchEnv(**OWN, reward=part)
         env.reset(options={"task_id": "t1"})
         assert env.step(f"<answer> {said} </answer>")[1] == reward

@@ -106,6 +106,13 @@ def check_result(path: Path, *, rebuild: bool = True, trust: bool = False) -> Ch
             "checked; on the leaderboard they count as 0 (searchgym eval … --retry-lost plays "
             "them again)"
         )
+    if result.scoring_version != SCORING_VERSION:
+        untried.append(
+            f"its episodes: scored by version {result.scoring_version} of the scoring, this is "
+            f"{SCORING_VERSION}, and scores of two versions differ; evaluate again, or verify it "
+            "with the release that made it"
+        )
+        return Checked(tuple(right), tuple(wrong), tuple(untried), lost=lost)
     episodes = trajectories_of(path)
     if not episodes.is_file():
         wrong.append(f"{episodes.name} is missing: without its episodes a score cannot be checked")
@@ -175,10 +182,6 @@ def _of_the_file(path: Path, result: EvalResult) -> list[str]:
     count = result.settings.get("questions", {}).get("count")
     if count != len(result.rows):
         wrong.append(f"{count} questions were to be asked, {len(result.rows)} have a row")
-    if result.scoring_version != SCORING_VERSION:
-        wrong.append(
-            f"scored by version {result.scoring_version} of the scoring, this is {SCORING_VERSION}"
-        )
     return wrong
 
 

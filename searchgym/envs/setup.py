@@ -154,7 +154,7 @@ class SearchSetup:
             values["instructions"] = prompt_of(options.instructions)
         return Rules(
             tools=self.toolbox.specs(tuple(self.toolbox.tools)),
-            reward=Reward.of(options.reward),
+            reward=Reward.paid(options.reward),
             needs_task=tuple(sorted(self.toolbox.needs_task)),
             **values,
         )

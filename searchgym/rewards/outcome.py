@@ -118,7 +118,8 @@ class Outcome:
 
     @property
     def set_f1(self) -> float:
-        """Set F1 of the answer to a question for a set; of any other, its exact match."""
+        """F1 over the parts of an answer to a question for several things; of any other, its exact
+        match."""
         scores = self._score()
         return scores.get("set_f1", scores["em"])
 
@@ -297,13 +298,14 @@ def f1(outcome: Outcome) -> float:
 
 
 def cover_em(outcome: Outcome) -> float:
-    """1 if an accepted answer stands in the answer as whole words."""
+    """1 if an accepted answer stands in the answer as whole words. A measure, or a gate: it is not
+    paid, since a list of guesses earns it."""
     return outcome.cover_em
 
 
 def set_f1(outcome: Outcome) -> float:
-    """F1 over the members of a set answer (``searchgym.scoring.sets``); of a question for one
-    thing, its exact match."""
+    """F1 over the parts of an answer, members of a set or of a list (``searchgym.scoring.sets``);
+    of a question for one thing, its exact match."""
     return outcome.set_f1
 
 

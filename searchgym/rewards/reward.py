@@ -74,6 +74,16 @@ class Reward:
         """
         return spec if isinstance(spec, Reward) else cls(parts_of(spec))
 
+    @classmethod
+    def paid(cls, spec: Any) -> Reward:
+        """The reward of an environment: :meth:`of`, but ``CardError`` where it pays for
+        cover-EM."""
+        made = cls.of(spec)
+        for part in made.parts:
+            if part.use == "cover_em" and not part.gates:
+                _require_no_pay(part.weight)
+        return made
+
     # --- weights ------------------------------------------------------------------------------
     @cached_property
     def weights(self) -> Mapping[str, float]:
@@ -100,6 +110,8 @@ class Reward:
                     + f" (of the parameter {override!r})"
                 )
             weights[name] = float(params[override])
+            if name == "cover_em":
+                _require_no_pay(weights[name])
         return weights
 
     @cached_property
@@ -306,6 +318,16 @@ class Reward:
                     "level of a module"
                 )
         return Reward, (self.parts,)
+
+
+def _require_no_pay(weight: float) -> None:
+    """Refuse to pay for cover-EM, which a list of all possible answers earns."""
+    if weight > 0:
+        raise CardError(
+            "cover_em is a measure and is not paid: an answer that names everything earns it "
+            "('1 2 3 …' every count); pay for 'em', 'f1' or 'set_f1', or let it multiply another "
+            "part: {'f1': 1, 'cover_em': 'gate'}"
+        )
 
 
 def _unreachable(measure: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..text import is_abstention, match
+from ..text import cover_match, exact_match, is_abstention, match
 from ..types import Task
 
 SCORING_VERSION = 3
@@ -26,17 +26,19 @@ def score_answer(task: Task, answer: str) -> dict[str, float]:
     refused = is_abstention(answer)
     if task.should_abstain:
         return dict.fromkeys(("em", "f1", "cover_em"), float(refused))
-    best = match(answer, task.answers)
     if task.items:
         from .sets import score_set
 
         parts = score_set(answer, task.items, ordered=task.ordered)
+        exact = exact_match(answer, task.answers)
+        cover = cover_match(answer, task.answers) if task.ordered else exact or parts.cover
         return {
-            "em": best.exact or parts.exact,
-            "f1": best.exact or parts.tokens,
-            "cover_em": best.cover if task.ordered else best.exact or parts.cover,
-            "set_f1": best.exact or parts.f1,
+            "em": exact or parts.exact,
+            "f1": exact or parts.tokens,
+            "cover_em": cover,
+            "set_f1": exact or parts.f1,
         }
+    best = match(answer, task.answers)
     if refused and not best.exact:
         return {"em": 0.0, "f1": 0.0, "cover_em": 0.0}
     return {"em": best.exact, "f1": best.f1, "cover_em": best.cover}

@@ -14,19 +14,18 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from ..text import answer_words, covers, normalise_answer, overlap_f1
+from ..text import answer_words, covers, normalise_answer, normalised_answers, overlap_f1
 
 SEPARATOR = "; "
 _PIECE, _PART, _AND = "\x00", "\x01", "\x02"
 """Marks of cuts: at lines and semicolons, at commas, at "and"."""
 _MARK = re.compile("([\x00-\x02])")
-_UNMARKED = dict.fromkeys(range(3))
 _STRONG = re.compile(r"[;\n\r]+")
 _WEAK = re.compile(r" ?, ?and | and ", re.IGNORECASE)
-_BULLET = re.compile(r"(?<=\x00 )(?:[-*•–]|\(?\d{1,3}[.)]) (?=([^\x00]*))")
+_BULLET = re.compile(r"(?<=\x00 )(?:[-*•–]|\(?\d{1,3}[.)]) ")
 
 
 class SetScore(NamedTuple):
@@ -53,7 +52,7 @@ def score_set(answer: str, items: Sequence[Sequence[str]], *, ordered: bool = Fa
     A member said twice counts once, also under two of its names. An empty answer scores 0. With
     ``ordered``, what is said first must be the first member, and so on.
     """
-    forms = [list(filter(None, map(normalise_answer, of))) for of in items]
+    forms = [normalised_answers(tuple(of)) for of in items]
     said = read_set(answer, [form for of in items for form in of])
     if ordered:
         hits = sum(part in of for part, of in zip(said, forms, strict=False))
@@ -94,23 +93,17 @@ def read_set(answer: str, names: Iterable[str] = ()) -> list[str]:
 
     ``names``: forms of members, which stay whole although they hold separators.
     """
-    known: dict[str, dict[tuple[str, ...], str]] = {}
-    for name in names:
-        normal = normalise_answer(name)
-        for spelt in (normal.split(), _cut([name])[0][1:]):
-            if spelt:
-                known.setdefault(spelt[0], {})[tuple(spelt)] = normal
-    numbered = {name for word, of in known.items() if word[0].isdigit() for name in of.values()}
-    answer = answer.translate(_UNMARKED)
+    known = _known(tuple(names))
+    answer = _MARK.sub("", answer)
     listed = _json_list(answer)
-    words, spans = _cut(_STRONG.split(answer) if listed is None else listed, numbered)
+    words, spans = _cut(_STRONG.split(answer) if listed is None else listed)
     ends = {end: number for number, (_, end) in enumerate(spans)}
     members: list[str] = []
     at = 0
     while at < len(spans):
         start, end = spans[at]
         found = None
-        if words[start - 1] == "and" in known:  # which separates, or begins a name
+        if words[start - 1] == "and" and "and" in known:  # which separates, or begins a name
             found = _longest(known["and"], words, start - 1, ends)
         if found is None and words[start] in known:
             found = _longest(known[words[start]], words, start, ends)
@@ -118,6 +111,19 @@ def read_set(answer: str, names: Iterable[str] = ()) -> list[str]:
         members.append(member)
         at = ends[stop] + 1
     return members
+
+
+@lru_cache(maxsize=1024)
+def _known(names: tuple[str, ...]) -> Mapping[str, Mapping[tuple[str, ...], str]]:
+    """Names by their first word, as words (also as an answer's are read: without what looks like a
+    bullet) and as normalised texts."""
+    known: dict[str, dict[tuple[str, ...], str]] = {}
+    for name in names:
+        normal = normalise_answer(name)
+        for spelt in (normal.split(), _cut([name])[0][1:]):
+            if spelt:
+                known.setdefault(spelt[0], {})[tuple(spelt)] = normal
+    return known
 
 
 def _longest(
@@ -134,21 +140,11 @@ def _longest(
     )
 
 
-def _cut(
-    pieces: Iterable[str], numbered: Collection[str] = ()
-) -> tuple[list[str], list[tuple[int, int]]]:
+def _cut(pieces: Iterable[str]) -> tuple[list[str], list[tuple[int, int]]]:
     """Normalised words of pieces, with a mark before each piece and each "and" that separates; and
-    where the parts lie in them. What has no letter or digit is no part.
-
-    ``numbered``: texts whose first word is no bullet.
-    """
-
-    def bullet(found: re.Match[str]) -> str:
-        line = found[0] + found[1]
-        return found[0] if numbered and normalise_answer(line) in numbered else ""
-
+    where the parts lie in them. Marks of punctuation alone are no part."""
     text = f" {' '.join(f' {_PIECE} '.join(['', *pieces]).split())} "
-    text = _WEAK.sub(f" {_AND} ", _BULLET.sub(bullet, text)).replace(",", f" {_PART} ")
+    text = _WEAK.sub(f" {_AND} ", _BULLET.sub("", text)).replace(",", f" {_PART} ")
     _, *normal = _MARK.split(normalise_answer(text))  # in one go: parts are short and may be many
     _, *raw = _MARK.split(text)
     again = cache(normalise_answer)
@@ -175,4 +171,4 @@ def _json_list(answer: str) -> list[str] | None:
     except (ValueError, RecursionError):
         return None
     plain = isinstance(read, list) and all(isinstance(one, (str, int, float)) for one in read)
-    return [str(one).translate(_UNMARKED) for one in read] if plain else None
+    return [_MARK.sub("", str(one)) for one in read] if plain else None

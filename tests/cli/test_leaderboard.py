@@ -153,7 +153,6 @@ def other_corpus(data: Any) -> None:
         (raise_mean, "f1: mean"),
         (raise_row, "f1: mean"),
         (drop_row, "questions were to be asked"),
-        (older_scoring, "version 1 of the scoring"),
         (fewer_results, "rules.k (3 and 1)"),
         (other_corpus, "differs: corpus.digest"),
     ],
@@ -165,6 +164,18 @@ def test_a_changed_result_fails(
     assert any(said in line for line in check_result(submitted).wrong)
     done = cli("verify", submitted)
     assert (done.code, "WRONG" in done.out) == (1, True)
+
+
+def test_a_result_of_another_scoring_is_not_verified_and_not_called_wrong(
+    cli: Cli, submitted: Path
+) -> None:
+    edited(submitted, older_scoring)
+    checked = check_result(submitted)
+    assert (checked.verdict, checked.played, checked.wrong) == ("NOT VERIFIED", False, ())
+    assert any("version 1 of the scoring, this is" in line for line in checked.untried)
+    done = cli("verify", submitted)
+    assert done.code not in (0, 1)
+    assert "NOT VERIFIED" in done.out
 
 
 def test_a_result_without_its_episodes_fails(submitted: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.core.episode import Episode
-from searchgym.errors import EpisodeError, RewardError
+from searchgym.errors import CardError, EpisodeError, RewardError
 from searchgym.rewards import MEASURES, Outcome, Reward
 from searchgym.types import Failure
 
@@ -43,6 +43,19 @@ def test_parts_of_the_answer() -> None:
     }.items():  # fmt: skip
         assert [earned(name, text)[-1] for text in (right, partly, wrong)] == list(values)
         assert earned(name, "hello", "hello", max_turns=2) == [0.0, 0.0], "never answered"
+
+
+def test_cover_em_is_measured_and_gates_but_environments_do_not_pay_it() -> None:
+    listed = "<answer>Quell, Osten or Aldor</answer>"
+    assert played("em", listed).outcome().parts["cover_em"] == 1.0
+    assert earned({"f1": 1, "cover_em": "gate"}, listed) == earned("f1", listed)
+    for spec in ("cover_em", ["em", "cover_em"], {"all": {"use": "cover_em", "weight": 0.1}}):
+        with pytest.raises(CardError, match="cover_em is a measure and is not paid"):
+            Reward.paid(spec)
+    assert Reward.paid({"f1": 1, "cover_em": "gate"}) == Reward.of({"f1": 1, "cover_em": "gate"})
+    with pytest.raises(CardError, match="cover_em is a measure and is not paid"):
+        Reward.of("em").effective({"w_cover_em": 1.0})
+    assert Reward.of({"em": 1, "cover_em": 0}).effective({"w_cover_em": 0.0})["em"] == 1
 
 
 def test_format_is_the_share_of_valid_turns() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,13 @@ class RecipeDoc:
         return cls(**{**table, "systems": tuple(table.get("systems", ()))})
 
 
+K3_CUT = (
+    "k3 is cut at 10, as in verl's code: a token that is over 2.62 nats likelier under the reference "
+    "counts 10 and has gradient 0"
+)
+"""What the pages of all recipes with this loss say."""
+
+
 @cache
 def folder() -> Path:
     """The folder of the shipped recipes."""
@@ -90,7 +97,13 @@ def document(spec: str | Path) -> RecipeDoc | None:
         return None
     if not isinstance(table, Mapping):
         raise CardError(f"{path}: doc is a table, got {table!r}")
-    return RecipeDoc.of(table, str(path))
+    doc = RecipeDoc.of(table, str(path))
+    losses = _load(path).get("loss", ())
+    for loss in [losses] if isinstance(losses, str | Mapping) else losses:
+        given = {"use": loss} if isinstance(loss, str) else loss
+        if given.get("use") == "kl" and given.get("how", "k3") == "k3":
+            return replace(doc, formula=f"{doc.formula}. {K3_CUT}")
+    return doc
 
 
 def is_path(spec: str | Path) -> bool:

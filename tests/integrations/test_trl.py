@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import trl
+from transformers import GenerationConfig
 
 from searchgym.errors import CardError
 from searchgym.integrations import trl as bridge
@@ -292,3 +295,43 @@ def test_what_one_sequence_cannot_hold_is_refused():
 def test_a_temperature_other_than_one_is_refused(tmp_path):
     with pytest.raises(CardError, match="temperature"):
         rolled(tmp_path, scene(), temperature=0.7, max_steps=1)
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "says"),
+    [
+        (Sampling(temperature=0.7), {}, "sampling draws with temperature 0.7"),
+        (Sampling(top_p=0.5), {}, "sampling draws with top_p 0.5"),
+        (Sampling(top_k=2), {}, "sampling draws with top_k 2"),
+        (Sampling(), {"top_p": 0.5}, "GRPOConfig draws with top_p 0.5"),
+        (Sampling(), {"top_k": 2}, "GRPOConfig draws with top_k 2"),
+        (Sampling(), {"min_p": 0.1}, "GRPOConfig has min_p 0.1"),
+        (Sampling(), {"repetition_penalty": 1.1}, "GRPOConfig has repetition_penalty 1.1"),
+    ],
+)
+def test_other_distributions_than_the_trained_one_are_refused(own, theirs, says):
+    args = SimpleNamespace(**{"temperature": 1.0, "top_p": 1.0, "top_k": 0, **theirs})
+    with pytest.raises(CardError, match=says):
+        bridge.Rollout(None, "auto", own, 0)._check(SimpleNamespace(args=args, use_vllm=False))
+
+
+def test_an_answer_counts_whichever_token_ends_the_turn(tmp_path):
+    """The template's, where the tokenizer's is another; any of the generation configuration's."""
+    words = copy.deepcopy(chat_tokenizer())
+    end, other = words.convert_tokens_to_ids(["<|im_end|>", "<|im_start|>"])
+    words.eos_token = words.pad_token = "<|endoftext|>"
+    env = scene()
+    task = bridge.native(env).tasks[0]
+
+    def paid(last):
+        made = bridge.environment(env, words)()
+        made.reset(task_id=task.id)
+        said = [[{"role": "assistant", "content": task.answers[0]}]]
+        ids = words(task.answers[0], add_special_tokens=False)["input_ids"]
+        return bridge.reward(said, [[*ids, last]], [made])
+
+    assert paid(end) == [1.0]
+    assert paid(other) == [0.0]
+    GenerationConfig(eos_token_id=[words.eos_token_id, other]).save_pretrained(tmp_path)
+    words.name_or_path = str(tmp_path)
+    assert paid(other) == [1.0]

@@ -20,8 +20,9 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.rl.critics.scalar import Critic
 from searchgym.rl.idle import IdleOptionWarning
+from searchgym.rl.ops.kl import kl
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.recipe_files import RecipeDoc, document, folder, is_path, read, shipped
+from searchgym.rl.recipe_files import K3_CUT, RecipeDoc, document, folder, is_path, read, shipped
 from searchgym.rl.slots.batch import Batch, Estimate
 from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.registry import PLACES, REGISTRY, make
@@ -293,3 +294,17 @@ def test_a_loss_that_is_no_number_is_refused() -> None:
     run = Trainer(setting(), lm, table, TrainConfig(steps=1, tasks=2), policy=policy)
     with pytest.raises(CardError, match=r"gave a tensor of shape \(3,\); expected one number"):
         list(run.train())
+
+
+def test_pages_with_k3_say_where_it_is_cut() -> None:
+    """At 10, d = -2.61: beyond it the gradient is 0, which the bare formula does not tell."""
+    found = [name for name in shipped() if '"k3"' in str(read(name)).replace("'", '"')]
+    assert {"grpo_kl", "search_r1_grpo", "zerosearch", "igpo", "ssrl", "slate"} <= set(found)
+    for name in found:
+        assert K3_CUT in document(name).formula  # type: ignore[union-attr]
+    assert K3_CUT not in document("grpo").formula  # type: ignore[union-attr]
+    d = torch.tensor([-2.5, -2.7], requires_grad=True)
+    kl(d, torch.zeros(2), "k3").sum().backward()
+    assert d.grad is not None
+    assert d.grad[0] < -10
+    assert d.grad[1] == 0

@@ -137,16 +137,16 @@ def _turn_end(tokenizer: Any, _template: str) -> int | None:
 def text_ends(tokenizer: Any, *configs: Any) -> frozenset[int]:
     """Every token that ends a text: the template's after a message, the tokenizer's, and those of
     configurations; of a tokenizer from a folder that folder's generation configuration, too."""
-    found = {turn_end(tokenizer)}
-    folder = Path(str(getattr(tokenizer, "name_or_path", "") or "."))
-    if (folder / "generation_config.json").is_file():
+    found: list[Any] = [turn_end(tokenizer)]
+    folder = str(getattr(tokenizer, "name_or_path", ""))
+    if folder and (Path(folder) / "generation_config.json").is_file():
         from transformers import GenerationConfig
 
         configs = (*configs, GenerationConfig.from_pretrained(folder))
     for holder in (tokenizer, *configs):
         ids = getattr(holder, "eos_token_id", None)
-        found.update(ids if isinstance(ids, list | tuple) else [ids])
-    return frozenset(int(i) for i in found if i is not None)
+        found += ids if isinstance(ids, list | tuple) else [ids]
+    return frozenset(int(i) for i in found if isinstance(i, int))  # a folder may hold anything
 
 
 TEMPLATE_S, TEMPLATE_BYTES = 3, 2 << 30

@@ -16,8 +16,7 @@ SIZE, SUCCESS = 8, 0.4
 """Group size and success rate of the rows that are shown first."""
 MEASURES = ("cosine", "step_cosine", "factor", "bias", "variance", "per_call", "per_token")
 HEADS = {
-    "cosine": "expected", "step_cosine": "one step", "bias": "bias", "own_bias": "own",
-    "variance": "variance",
+    "cosine": "expected", "step_cosine": "one step", "bias": "bias", "variance": "variance",
     "per_call": "/100 calls", "per_token": "/1k tokens",
 }  # fmt: skip
 """Columns of the table: cosine with the true gradient (of the expected gradient, of one step's),
@@ -96,15 +95,20 @@ def lines(
             found_rows.append((-(row["step_cosine"][0] or 0.0), name, row))
     return [
         {"method": name.removeprefix("advantage:"),
-         **{head: shown(row.get(measure)) for measure, head in HEADS.items()}}
+         **{head: cell(row, measure) for measure, head in HEADS.items()}}
         for _, name, row in sorted(found_rows, key=lambda s: s[:2])
     ]  # fmt: skip
 
 
-def shown(value: Sequence[float | None] | None) -> str:
-    """A number of three digits, with half its interval where it has one; "" where there is none."""
-    if value is None:
-        return ""
+def cell(row: Mapping[str, Any], measure: str) -> str:
+    """A measure of a row; the bias with that to the gradient of what the recipe pays, where this is
+    not the return."""
+    own = row.get("own_bias") if measure == "bias" else None
+    return shown(row[measure]) + (f" (own {shown(own)})" if own else "")
+
+
+def shown(value: Sequence[float | None]) -> str:
+    """A number of three digits, with half its interval where it has one."""
     mean, low, high = value
     if mean is None:
         return "-"  # nothing along the true gradient that is not noise

@@ -43,7 +43,7 @@ def of_recipe(name: str) -> dict[str, Any]:
     if (result := gradients()) is not None:
         measured["same_as"] = result["methods"].get(name, {}).get("same_as", "")
         for row in gradient_results.rows_of(result, name):
-            cells = [gradient_results.shown(row.get(m)) for m in gradient_results.HEADS]
+            cells = [gradient_results.cell(row, m) for m in gradient_results.HEADS]
             measured["gradients"].append([str(row["size"]), f"{row['success']:g}", *cells])
     if (result := learning()) is not None and name in result["methods"]:
         measured["learning"] = learning_results.sentence(result, name)

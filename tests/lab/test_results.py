@@ -101,6 +101,18 @@ def test_the_shipped_bench_tells_broken_credit_from_grpo():
         assert result["date"] in of_recipe(name)["learning"]
 
 
+def test_recipes_with_a_reward_of_their_own_show_both_biases():
+    """IGPO follows the gain it pays more than the return; GRPO pays the return."""
+    result = load(stored("gradients"))
+    by_name = {line["method"]: line for line in lines(result)}
+    assert by_name["igpo"]["bias"] == ".46 ±.02 (own .27 ±.02)"
+    assert by_name["hypereyes"]["bias"] == ".74 ±.08 (own .56 ±.07)"
+    assert "own" not in by_name["grpo"]["bias"]
+    own = {name for name, line in by_name.items() if "own" in line["bias"]}
+    assert {"a2tgpo", "dw_grpo", "mapo", "matchtir", "mt_grpo", "ss_grpo", "ui_s1", "clip_delta",
+            "spear", "subsearch"} <= own  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["gradients", "learning"])
 def test_the_shipped_result_draws(name):
     """What the site shows: a title that is a finding, marks for every method, two widths."""

@@ -76,7 +76,9 @@ class Episode(EpisodeState):
             raise EpisodeError(
                 f"act(context={context}) while phase is {self.phase!r} and context {active} is "
                 f"asked; look at requests() first"
-            )
+                + ("; a tool's call has not come back (it raised?): begin anew with reset()"
+                   if self.phase == "receive" else "")
+            )  # fmt: skip
         self.events.append(("act", active, text))
         limit = self._rules.max_action_chars
         if len(text) > limit:

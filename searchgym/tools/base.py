@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
+import math
+import threading
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -65,6 +68,11 @@ class Tool:
     spec: ToolSpec
     needs_task: bool = False
     cost: float = 0.0
+    time_limit: float | None = 60.0
+    """Seconds that one call of :meth:`use` may take. It is made in a thread of its own, which
+    cannot be ended: after the limit nobody waits for it any more, and the call is a ``Failure``, so
+    the episode ends as one that the infrastructure lost. None: no limit, in the caller's thread, as
+    for the tools of this package, whose work is bounded."""
 
     def __init__(self, *, cost: float = 0.0) -> None:
         self.cost = cost
@@ -93,7 +101,13 @@ class Tool:
 
     def _answer(self, call: ToolCall) -> ToolResult | Failure:
         try:
-            answer = self.use(call.args, call.ctx.state)
+            answer = _within(self.time_limit, lambda: self.use(call.args, call.ctx.state))
+        except _Late:
+            return Failure(
+                "timeout",
+                f"the tool {call.tool!r} took longer than its time_limit, {self.time_limit:g} s",
+                retryable=False,
+            )
         except SearchGymError:
             raise
         except Exception as error:  # whatever it is: the tool is named, the cause kept
@@ -116,6 +130,33 @@ class Tool:
         return answer._replace(cost=answer.cost + self.cost) if self.cost else answer
 
 
+class _Late(Exception):
+    pass
+
+
+def _within(seconds: float | None, work: Callable[[], Any]) -> Any:
+    """What ``work`` returns or raises; ``_Late`` if it takes longer."""
+    if seconds is None:
+        return work()
+    done: list[Any] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # it is the caller's
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="tool", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if raised:
+        raise raised[0]
+    if not done:
+        raise _Late
+    return done[0]
+
+
 class Toolbox:
     """The tools of an environment by name; runs mixed calls as one batch per tool."""
 
@@ -134,17 +175,31 @@ class Toolbox:
         if not calls:
             return []
         if len(self.tools) == 1:
-            return self.tools[calls[0].tool].run(calls)
+            return self._run(calls[0].tool, calls)
         by_tool: dict[str, list[int]] = {}
         for i, call in enumerate(calls):
             by_tool.setdefault(call.tool, []).append(i)
         results: list[Any] = [None] * len(calls)
         for name, where in by_tool.items():
-            for i, result in zip(
-                where, self.tools[name].run([calls[i] for i in where]), strict=True
-            ):
+            for i, result in zip(where, self._run(name, [calls[i] for i in where]), strict=True):
                 results[i] = result
         return results
+
+    def _run(self, name: str, calls: Sequence[ToolCall]) -> list[ToolResult | Failure]:
+        """Run calls of one tool, which gets copies of their arguments: the calls are recorded."""
+        results = self.tools[name].run([call._replace(args=_copied(call.args)) for call in calls])
+        for result in results:
+            cost = result.cost if isinstance(result, ToolResult) else 0.0
+            if not (isinstance(cost, int | float) and 0 <= cost < math.inf):
+                raise EngineError(
+                    f"the tool {name!r} returned the cost {cost!r:.80}; a cost is a number from 0"
+                )
+        return results
+
+
+def _copied(args: Mapping[str, Any]) -> dict[str, Any]:
+    plain = (str, int, float, bool)
+    return {k: v if type(v) in plain else copy.deepcopy(v) for k, v in args.items()}
 
 
 class FunctionTool(Tool):
@@ -160,8 +215,15 @@ class FunctionTool(Tool):
             that is ``async`` or yields, or one called "search" or "access" that returns a text.
     """
 
-    def __init__(self, function: Callable[..., Any], *, cost: float = 0.0) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        cost: float = 0.0,
+        time_limit: float | None = Tool.time_limit,
+    ) -> None:
         super().__init__(cost=cost)
+        self.time_limit = time_limit
         inner = function
         while hasattr(inner, "func"):
             inner = inner.func

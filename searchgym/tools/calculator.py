@@ -22,6 +22,10 @@ MAX_DIGITS = 15
 _LONGEST = 40
 """Digits of a whole number that are written out."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_WARNED = re.compile(  # texts, and numbers that run into words: Python warns of some of them
+    r"[\"'\\]|(?<![\w.])(?>0[xX][0-9a-fA-F_]++|0[oO][0-7_]++|0[bB][01_]++"
+    r"|(?:\d[\d_]*+(?:\.[\d_]*+)?+|\.\d[\d_]*+)(?:[eE][-+]?\d[\d_]*+)?+)(?=[A-Za-z_])"
+)
 _SIGNS = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "^": "**"})
 
 
@@ -46,6 +50,8 @@ def calculate(expression: str) -> Fraction:
     if not re.search(r"(?<!\w)(?=\w*?[A-Za-z_])\w++\s*+\(", text):
         text = _THOUSANDS.sub("", text)
     try:
+        if _WARNED.search(text):
+            raise SyntaxError
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise CalculatorError("this is no arithmetic expression") from None
@@ -68,6 +74,7 @@ def shown(value: Fraction) -> str:
 class Calculator(Tool):
     """Work out an arithmetic expression. A wrong expression is answered with what is wrong."""
 
+    time_limit = None
     spec = ToolSpec(
         "calculator",
         "Work out an arithmetic expression exactly, for example (1931 - 1874) * 2. Operators "

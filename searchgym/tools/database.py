@@ -25,7 +25,7 @@ FUNCTIONS = frozenset(
 """Functions that a query may call. Clocks, chance, files and makers of large values are not among
 them; ``strftime`` (year, month, day) and ``julianday`` are our own and know no "now"."""
 _LIMITS: Mapping[int, int] = {
-    sqlite3.SQLITE_LIMIT_LENGTH: 4_000,  # bytes of a value or row
+    sqlite3.SQLITE_LIMIT_LENGTH: 1_000,  # bytes of a value or row
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 10_000,
     sqlite3.SQLITE_LIMIT_COLUMN: 100,
     sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 60,
@@ -38,6 +38,9 @@ _LIMITS: Mapping[int, int] = {
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 0,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
+MAX_STEPS, SECONDS = 500_000, 30.0
+"""Limits of a query: the steps take less than a second, so they end it on slow machines, too;
+the clock is for what is wrong with the machine."""
 _EVERY = 1_000
 """Steps of SQLite's machine between two looks at the limits."""
 
@@ -123,7 +126,7 @@ class FactDatabase:
         self.__init__(**state)  # type: ignore[misc]
 
     def query(
-        self, sql: str, *, max_rows: int = 20, max_steps: int = 20_000_000, seconds: float = 2.0
+        self, sql: str, *, max_rows: int = 20, max_steps: int = MAX_STEPS, seconds: float = SECONDS
     ) -> QueryResult:
         """Run one SELECT.
 
@@ -131,23 +134,24 @@ class FactDatabase:
             sql: The statement.
             max_rows: Rows that are returned at most.
             max_steps: Steps of SQLite's machine; the same query always takes as many.
-            seconds: Time limit, for the rare step that takes long.
+            seconds: Time limit, for a machine that is stalled.
 
         Raises:
+            TimeoutError: it took longer than ``seconds``.
             QueryError: it is no single SELECT over these tables, or goes beyond a limit.
         """
         with self._lock:
             connection = self._open()
-            began, steps = time.monotonic(), 0
+            began, steps, late = time.monotonic(), 0, False
 
             def interrupt() -> bool:
-                nonlocal steps
+                nonlocal steps, late
                 steps += _EVERY
                 if steps > max_steps:
                     self._refused = f"it takes more than {max_steps:,} steps"
-                elif time.monotonic() - began > seconds:
-                    self._refused = f"it takes longer than {seconds:g} seconds"
-                return bool(self._refused)
+                else:
+                    late = time.monotonic() - began > seconds
+                return late or bool(self._refused)
 
             self._refused = ""
             connection.set_progress_handler(interrupt, _EVERY)
@@ -159,6 +163,8 @@ class FactDatabase:
                 columns = tuple(str(column[0]) for column in cursor.description)
                 rows = cursor.fetchmany(max_rows + 1)
             except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+                if late:
+                    raise TimeoutError(f"the query took longer than {seconds:g} seconds") from None
                 raise QueryError(self._refused or str(error).rstrip(".")) from None
             finally:
                 cursor.close()
@@ -176,6 +182,7 @@ class FactDatabase:
         self._fill(connection)
         connection.execute("COMMIT")
         connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")  # no files: rows and steps bound it
         connection.create_function("strftime", 2, _strftime, deterministic=True)
         connection.create_function("julianday", 1, _julianday, deterministic=True)
         for limit, value in _LIMITS.items():

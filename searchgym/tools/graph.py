@@ -22,8 +22,14 @@ from .base import Tool, ToolContext
 K, MOST = 5, 50
 """Results if a call does not say how many (AgentGL's top 5), and at most."""
 MAX_LEN = 6
-_NODE = {"type": "string", "minLength": 1, "description": "An entity's name."}
-_RELATION = {"type": "string", "minLength": 1, "description": "Only facts of this relation."}
+_NODE = {
+    "type": "string", "minLength": 1, "maxLength": 200, "description": "An entity's name.",
+}  # fmt: skip
+_RELATION = {
+    "type": "string", "minLength": 1, "maxLength": 200,
+    "description": "Only facts of this relation.",
+}  # fmt: skip
+_QUERY = {"type": "string", "minLength": 1, "maxLength": 1_000}
 _K = {"type": "integer", "minimum": 1, "maximum": MOST, "description": f"Results; default {K}."}
 
 
@@ -43,6 +49,7 @@ class GraphTool(Tool):
     MODE: ClassVar[str] = "facts"
     """Mode in which entities are shown (``searchgym.engines.graph.modes``)."""
     PASSAGES: ClassVar[bool] = False
+    time_limit = None
     """True if they are shown with their passages."""
     index: GraphIndex
     engine: GraphIndex
@@ -184,7 +191,7 @@ class RankTool(GraphTool):
         "graph_rank",
         "Entities with their facts: most central around those the query names (method ppr), or "
         "most like the query (method sim).",
-        ("query",), query={"type": "string", "minLength": 1}, k=_K,
+        ("query",), query=_QUERY, k=_K,
         method={"type": "string", "enum": ["ppr", "sim"], "description": "Default ppr."},
     )  # fmt: skip
 
@@ -200,7 +207,7 @@ class CommunitySearchTool(GraphTool):
     spec = _spec(
         "community_search",
         "Entities with their facts, found through the graph's communities that fit the query.",
-        ("query",), query={"type": "string", "minLength": 1}, k=_K,
+        ("query",), query=_QUERY, k=_K,
         beam={"type": "integer", "minimum": 0,
               "description": f"Communities kept per level; 0: all; default {BEAM}."},
     )  # fmt: skip
@@ -218,7 +225,7 @@ class HybridTool(GraphTool):
     MODE, PASSAGES = "ppr", True
     spec = _spec(
         "graph_search", "Facts and passages on a query, from the graph around what it names.",
-        ("query",), query={"type": "string", "minLength": 1}, k=_K,
+        ("query",), query=_QUERY, k=_K,
     )  # fmt: skip
 
     def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult:

@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 
 from ..corpora.corpus import Corpus, GeneratedCorpus
 from ..errors import CardError
-from ..types import ToolResult, ToolSpec
+from ..types import Failure, ToolResult, ToolSpec
 from .base import Tool, ToolContext
-from .database import FactDatabase, QueryError, QueryResult
+from .database import MAX_STEPS, SECONDS, FactDatabase, QueryError, QueryResult
 
 MAX_SQL = 4_000
 _CELL = 200
@@ -27,22 +27,25 @@ class SqlTool(Tool):
 
     Args:
         max_rows: Rows shown at most.
-        max_steps: Steps of SQLite's machine that a query may take.
-        seconds: Seconds that a query may take, should a single step be slow.
+        max_steps: Steps of SQLite's machine that a query may take. They are what ends a query, so
+            that results do not depend on the machine or what else it does.
+        seconds: Seconds after which a call counts as lost to the infrastructure (a ``Failure``
+            that may be tried again).
         cost: Cost of each call.
 
     Raises:
         CardError: a limit is below 1; by :meth:`bind`, there is no generated world.
     """
 
+    time_limit = None
     spec = ToolSpec("sql", "", {"type": "object"})  # described once the tables are known
 
     def __init__(
         self,
         *,
         max_rows: int = 20,
-        max_steps: int = 20_000_000,
-        seconds: float = 2.0,
+        max_steps: int = MAX_STEPS,
+        seconds: float = SECONDS,
         cost: float = 0.0,
     ) -> None:
         super().__init__(cost=cost)
@@ -69,7 +72,7 @@ class SqlTool(Tool):
         bound.spec = _described(bound.database)
         return bound
 
-    def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult:
+    def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult | Failure:
         if self.database is None:
             raise CardError("the tool 'sql' has no database; name it in tools=… of an environment")
         try:
@@ -77,6 +80,8 @@ class SqlTool(Tool):
                 args["query"], max_rows=self.max_rows, max_steps=self.max_steps,
                 seconds=self.seconds,
             )  # fmt: skip
+        except TimeoutError as error:
+            return Failure("timeout", str(error))
         except QueryError as error:
             return ToolResult((f"Error: {error}.",))
         return ToolResult((_table(answer),))

@@ -123,3 +123,12 @@ def test_what_is_shown_is_right_to_fifteen_digits(value: Fraction) -> None:
 def test_no_text_raises_anything_else(text: str) -> None:
     with contextlib.suppress(CalculatorError):
         shown(calculate(text))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "text", ["1or 2", "0x1for 2", "1if 1else 2", "1.5and 2", "'\\d'", "3in 4", "1e5or 2"]
+)
+def test_python_warns_of_nothing(text: str) -> None:
+    with pytest.raises(CalculatorError):
+        calculate(text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import re
+import threading
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -19,7 +21,7 @@ from searchgym.core.trajectory import Trajectory
 from searchgym.dialects.base import get_dialect
 from searchgym.engines import build_engine
 from searchgym.envs.info import step_info
-from searchgym.errors import CardError, EngineError
+from searchgym.errors import CardError, EngineError, EpisodeError
 from searchgym.tools import TOOLS, Tool, ToolContext, make_tool, make_toolbox
 from searchgym.tools.base import MAX_STATE, FunctionTool
 from searchgym.types import (
@@ -451,3 +453,71 @@ def test_of_a_query_the_first_8000_characters_are_searched_for() -> None:
     ctx = CallContext(0, "", {})
     toolbox.run([ToolCall("search", {"query": "x" * size}, 0, ctx) for size in (20_000, 5)])
     assert list(map(len, asked)) == [8_000, 5]
+
+
+# --- what a tool cannot do ------------------------------------------------------------------------
+def test_a_tool_that_hangs_is_not_waited_for() -> None:
+    ended = threading.Event()
+
+    def hang(word: str) -> str:
+        ended.wait(60)
+        return word
+
+    e, toolbox = begin(FunctionTool(hang, time_limit=0.2))
+    start = time.monotonic()
+    e.act(get_dialect(e.config.rules.dialect).render_action(Call("hang", {"word": "x"})))
+    run_tools([e], toolbox)
+    assert time.monotonic() - start < 30
+    ended.set()
+    outcome = e.outcome()
+    assert outcome is not None
+    assert (outcome.end, e.phase) == ("infra_error", "done")
+    (failure,) = toolbox.run([ToolCall("hang", {"word": "x"}, 0, CallContext(0, "", {}))])
+    assert failure.parts == ("x",), "the next one is waited for anew"
+
+
+def test_every_own_tool_has_a_time_limit_and_says_whose_it_is() -> None:
+    assert FunctionTool(mine.double).time_limit == mine.Put().time_limit == 60
+    assert FunctionTool(mine.double, time_limit=None).time_limit is None
+
+    def slow(word: str) -> str:
+        time.sleep(5)
+        return word
+
+    toolbox = make_toolbox([FunctionTool(slow, time_limit=0.05)], context())
+    (failure,) = toolbox.run([ToolCall("slow", {"word": "x"}, 0, CallContext(0, "", {}))])
+    assert failure[:2] == ("timeout", "the tool 'slow' took longer than its time_limit, 0.05 s")
+
+
+def test_a_tool_changes_nothing_that_is_recorded() -> None:
+    def clearing(things: list[str], about: dict, word: str = "w") -> str:  # type: ignore[type-arg]
+        """Change all it is given."""
+        things.clear()
+        about["other"] = about.pop("deep")
+        return "done"
+
+    class Clearing(mine.Put):
+        def run(self, batch: Any, /) -> list[ToolResult | Failure]:
+            for one in batch:
+                one.args.clear()
+            return [ToolResult(("done",)) for _ in batch]
+
+    e, toolbox = begin(clearing, Clearing())
+    given = {"things": ["a"], "about": {"deep": [1]}}
+    call(e, toolbox, "clearing", **given)
+    call(e, toolbox, "put", item="apple")
+    recorded = [dict(turn.calls[0].args) for turn in e.turns]
+    assert recorded == [{"things": ["a"], "about": {"deep": [1]}}, {"item": "apple"}]
+
+
+@pytest.mark.parametrize("cost", [float("nan"), float("inf"), -1e9, -0.5, "1", None], ids=str)
+def test_a_cost_is_a_finite_number_from_0(cost: Any) -> None:
+    def priced(word: str) -> ToolResult:
+        """Look up."""
+        return ToolResult((word,), cost=cost)
+
+    e, toolbox = begin(priced)
+    with pytest.raises(EngineError, match=r"tool 'priced' returned the cost .*a number from 0"):
+        call(e, toolbox, "priced", word="x")
+    with pytest.raises(EpisodeError, match=r"it raised\?\): begin anew with reset"):
+        e.act("more")

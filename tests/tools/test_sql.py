@@ -128,7 +128,7 @@ def test_nothing_can_be_written_attached_or_loaded(
     assert list(tmp_path.iterdir()) == []
 
 
-WIDE = "replace('" + "a" * 390 + "', 'a', 'aaaaaaaaaa')"
+WIDE = "replace('" + "a" * 95 + "', 'a', 'aaaaaaaaaa')"
 BOMBS = [
     "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t",
     "WITH RECURSIVE t(x) AS (SELECT 'a' UNION SELECT x || 'a' FROM t) SELECT count(*) FROM t",
@@ -159,13 +159,13 @@ database = FactDatabase(generated()[0])
 database.query("SELECT 1")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for sql in {BOMBS!r}:
-    began = time.monotonic()
+    began = time.process_time()
     try:
-        database.query(sql, max_steps=20_000_000, seconds=1.0)
+        database.query(sql)
         raise SystemExit("went through: " + sql)
     except QueryError:
         pass
-    assert time.monotonic() - began < 8, sql
+    assert time.process_time() - began < 8, sql
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
     done = subprocess.run(

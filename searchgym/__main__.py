@@ -1,8 +1,29 @@
-"""``python -m searchgym``: the same as the ``searchgym`` command."""
+"""``python -m searchgym`` and the ``searchgym`` command."""
 
 from __future__ import annotations
 
-from .cli.main import run
+import signal
+import sys
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line.
+
+    Ctrl-C and SIGTERM mean the same to every command. Servers (``serve``, ``view``, ``watch``,
+    ``world browse``) finish what they answer and exit with 0; all other work is cut short, keeps
+    what it has written, and exits with 130.
+    """
+    try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        from .cli.main import run  # heavy: an interrupt meanwhile is no error, either
+
+        run()
+    except KeyboardInterrupt:
+        print("searchgym: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
-    run()
+    main()

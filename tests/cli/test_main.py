@@ -148,7 +148,8 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
-def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_one_line_and_exit_code_130(number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "searchgym", "play", "SimpleQA-v0", *SMALL],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -160,10 +161,33 @@ def test_ctrl_c_is_one_line_and_exit_code_130(tmp_path: Path) -> None:
     while "Question 1" not in process.stdout.readline():
         assert time.monotonic() < deadline
     time.sleep(1)  # from the panel to the read, on a busy machine
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert err.strip() == "searchgym: interrupted"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_an_interrupt_while_modules_are_imported_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from searchgym import __main__ as command
+
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "searchgym.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "searchgym.cli.main")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            command.main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert stop.value.code == 130
+    assert capsys.readouterr().err == "searchgym: interrupted\n"
 
 
 def test_an_agent_in_a_file_of_this_folder_plays(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ..evaluation.comparable import differing
 from ..evaluation.intervals import holm
 from ..evaluation.power import power_note
 from ..evaluation.result import Comparison, EvalResult, compare
-from ..evaluation.shown import label, numbers
+from ..evaluation.shown import label, lost_note, numbers
 from . import scores
 from .episodes import Behind, Opener, section
 from .naming import closed_book, listed, named, percent, quoted
@@ -33,8 +33,6 @@ from .report import (
 )
 from .sources import Run
 
-METRIC = "f1"
-
 
 def evaluation_report(runs: Sequence[Run], opener: Opener | None = None) -> Report:
     """Scores, families, what searches buy, ends, paired differences, episodes, settings; for each
@@ -48,7 +46,7 @@ def evaluation_report(runs: Sequence[Run], opener: Opener | None = None) -> Repo
         here = [(r, run, path) for r, run, path in read if r.set == name]
         own = named([r for r, _, _ in here])
         places = {r.agent: _kept(run, path) for r, (_, run, path) in zip(own, here, strict=True)}
-        own.sort(key=lambda r: (closed_book(r), -scores.mean_of(r, METRIC)))
+        own.sort(key=lambda r: (closed_book(r), -scores.mean_of(r, r.metric)))
         by_set[name] = own
         behind = _behind(own, places)
         episodes: Section | None = None
@@ -102,7 +100,7 @@ def _of_set(results: Sequence[EvalResult], linked: bool) -> tuple[list[Section],
         scores.overall(results, linked), scores.families(searching, linked),
         scores.costs(searching), scores.ends(searching),
     ]  # fmt: skip
-    compared, warnings = _compared(results, scores.best_of(results))
+    compared, warnings = _compared(results, scores.best_of(results, results[0].metric))
     sections += [compared, _settings(results)]
     for r in results:
         if not r.complete:
@@ -136,36 +134,53 @@ def _tagged(section: Section, name: str, first: bool) -> Section:
 def _overview(by_set: Mapping[str, Sequence[EvalResult]]) -> Section:
     """Agents × sets, the first thing to be seen of several sets."""
     agents = list(dict.fromkeys(r.agent for own in by_set.values() for r in own))
-    cells = {(name, r.agent): r.means[METRIC] for name, own in by_set.items() for r in own}
+    cells = {(name, r.agent): r.means[r.metric] for name, own in by_set.items() for r in own}
     rows = tuple(
         {"agent": a, **{s: Quantity.of(cells.get((s, a))) for s in by_set}} for a in agents
     )
     columns = (Column("agent", "agent"), *(Column(s, s, 2) for s in by_set))
-    table = Table("overview", f"{label(METRIC)} of every agent on every set", columns, rows,
-                  scores.NOTE)  # fmt: skip
+    table = Table("overview", f"{_names(by_set)} of every agent on every set", columns, rows,
+                  scores.NOTE + _lost(by_set))  # fmt: skip
     marks = [
-        {"y": f"{name} ({len(own[0].rows):,})", "by": r.agent, **numbers(r.means[METRIC], METRIC)}
-        for name, own in by_set.items() for r in own if r.means[METRIC].n
+        {"y": f"{name} ({len(own[0].rows):,})", "by": r.agent,
+         **numbers(r.means[r.metric], r.metric)}
+        for name, own in by_set.items() for r in own if r.means[r.metric].n
     ]  # fmt: skip
     figure = Figure(
-        "overview", _leaders(by_set), f"{scores.NOTE} Number of questions in brackets.",
-        f"{label(METRIC)} by set. " + "; ".join(
+        "overview", _leaders(by_set),
+        f"{scores.NOTE} Number of questions in brackets.{_lost(by_set)}",
+        f"{_names(by_set)} by set. " + "; ".join(
             f"{m['by']} on {m['y']}: {m['mean']:.2f}" for m in marks) + ".",
-        partial(forest, marks, by=agents, x_title=f"{label(METRIC)}, 95 % interval"),
+        partial(forest, marks, by=agents, x_title=f"{_names(by_set)}, 95 % interval"),
         tuple(marks),
     )  # fmt: skip
     return Section("Agents and sets", "", (table, figure))
 
 
+def _names(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
+    """The metrics that rank, named once each."""
+    return " or ".join(dict.fromkeys(label(own[0].metric) for own in by_set.values()))
+
+
+def _lost(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
+    return lost_note(r for own in by_set.values() for r in own)
+
+
 def _leaders(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
-    """Name the best agent of each set, the oracle aside."""
-    told: dict[str, list[str]] = {}
+    """Name the best agent of each set, the oracle aside, and from which it is not told apart."""
+    told: dict[tuple[str, str], list[str]] = {}
     for name, own in by_set.items():
-        best = scores.best_of(own)
-        told.setdefault(best.agent, []).append(f"{name} ({best.means[METRIC].mean:.2f})")
+        metric = own[0].metric
+        best = scores.best_of(own, metric)
+        second = scores.runner_up(own, best, metric)
+        near = ""
+        if second is not None and not scores.apart(best, second, metric)[0]:
+            near = f", not told apart from {quoted(second.agent)}"
+        place = f"{name} ({best.means[metric].mean:.2f}{near})"
+        told.setdefault((best.agent, metric), []).append(place)
     return "; ".join(
-        f"{quoted(agent)} has the best {label(METRIC)} on {listed(places)}"
-        for agent, places in told.items()
+        f"{quoted(agent)} has the best {label(metric)} on {listed(places)}"
+        for (agent, metric), places in told.items()
     )
 
 
@@ -173,19 +188,22 @@ def _summary(by_set: Mapping[str, Sequence[EvalResult]]) -> list[str]:
     several = len(by_set) > 1
     out = [f"{_leaders(by_set)}."] if several else []
     for name, results in by_set.items():
-        best = scores.best_of(results)
-        means = best.means
+        metric = results[0].metric
+        best = scores.best_of(results, metric)
+        means, asked = best.means, f"{best.means[metric].n:,} questions of {name}"
         told = (
-            f"{quoted(best.agent)} answers {percent(means['em'].mean)} of {len(best.rows):,} "
-            f"questions of {name} exactly: F1 {means['f1']:.2f}, "
-            f"{means['searches'].mean:.2f} searches per question."
+            f"{quoted(best.agent)} answers {percent(means['em'].mean)} of {asked} exactly: F1 "
+            f"{means['f1']:.2f}, "
+            if metric == "f1"
+            else f"{quoted(best.agent)} has {label(metric)} {means[metric]:.2f} on {asked}, "
         )
+        told += f"{means['searches'].mean:.2f} searches per question."
         others = [r for r in results if r is not best and not closed_book(r)]
         if others:
-            told += f" F1 of the others: {_told(others)}."
+            told += f" {label(metric)} of the others: {_told(others)}."
         if books := [r for r in results if r is not best and closed_book(r)]:
             told += f" Without tools: {_told(books)}."
-        out.append(told)
+        out.append(told + lost_note(results))
     return out
 
 
@@ -193,7 +211,7 @@ def _told(results: Sequence[EvalResult]) -> str:
     """Every agent and its score; those of one score together."""
     by: dict[str, list[str]] = {}
     for r in results:
-        mean = f"{r.means[METRIC].mean:.2f}" if r.means[METRIC].n else "not known"
+        mean = f"{r.means[r.metric].mean:.2f}" if r.means[r.metric].n else "not known"
         by.setdefault(mean, []).append(quoted(r.agent.removesuffix(CLOSED)))
     return "; ".join(f"{listed(names)} {mean}" for mean, names in by.items())
 
@@ -212,7 +230,7 @@ def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section 
     ]  # fmt: skip
     for one, other, despite in pairs:
         try:
-            comparisons.append(compare(one, other, METRIC, despite=despite))
+            comparisons.append(compare(one, other, best.metric, despite=despite))
         except EvaluationError as error:
             refused.append(str(error))
     if not comparisons:
@@ -223,13 +241,14 @@ def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section 
          "questions": c.difference.n}
         for c, p in zip(comparisons, holm([c.p for c in comparisons]), strict=True)
     ]  # fmt: skip
+    name = label(best.metric)
     columns = (
-        Column("a", "agent"), Column("b", "against"), Column("mean_a", "F1"),
-        Column("mean_b", "F1 against"), Column("difference", "difference", signed=True),
+        Column("a", "agent"), Column("b", "against"), Column("mean_a", name),
+        Column("mean_b", f"{name} against"), Column("difference", "difference", signed=True),
         Column("p", "p", 4), Column("p_holm", "p (Holm)", 4), Column("questions", "questions"),
     )  # fmt: skip
     table = Table(
-        "paired", "Differences in F1, paired on the same questions", columns, tuple(rows),
+        "paired", f"Differences in {name}, paired on the same questions", columns, tuple(rows),
         "95 % intervals (BCa; where few pairs differ, Tango's score interval); p of no difference "
         "by sign flips, adjusted by Holm over these rows.",
     )  # fmt: skip

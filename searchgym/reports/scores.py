@@ -12,11 +12,12 @@ import numpy as np
 from ..charts.figure import Figure
 from ..charts.forest import forest
 from ..charts.planes import cost_and_score, shares, steps
+from ..errors import EvaluationError
 from ..evaluation.frontier import frontier, point, within
 from ..evaluation.intervals import Interval
 from ..evaluation.metrics import METRICS, limits
-from ..evaluation.result import EvalResult
-from ..evaluation.shown import MAIN, family_rows, label, numbers
+from ..evaluation.result import EvalResult, compare
+from ..evaluation.shown import MAIN, family_rows, label, lost_note, numbers
 from .episodes import anchor
 from .naming import closed_book, listed, percent, quoted
 from .report import LINKS, Column, Quantity, Section, Table
@@ -38,17 +39,18 @@ def mean_of(result: EvalResult, metric: str) -> float:
     return value if value == value else -1.0
 
 
-def best_of(results: Sequence[EvalResult], metric: str = "f1") -> EvalResult:
+def best_of(results: Sequence[EvalResult], metric: str) -> EvalResult:
     """The best agent; an oracle, or one without tools, only if there is no other."""
     searching = [r for r in results if not closed_book(r)] or results
-    agents = [r for r in searching if not r.agent.startswith("oracle")] or searching
+    agents = [r for r in searching if not r.ceiling] or searching
     return max(agents, key=lambda r: mean_of(r, metric))
 
 
 def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
     """The main measures as a chart, all that differ as a table."""
     names = [r.agent for r in results]
-    shown = [m for m in MAIN if any(r.means[m].n for r in results)]
+    main = list(dict.fromkeys([*([] if results[0].metric in MAIN else ["reward"]), *MAIN]))
+    shown = [m for m in main if any(r.means[m].n for r in results)]
     drawn = [m for m in shown if len(results) == 1 or not _constant(results, m)] or shown[:1]
     rows = [
         {"y": r.agent, "by": r.agent, "facet": label(m), **numbers(r.means[m], m)}
@@ -60,15 +62,16 @@ def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
     )  # fmt: skip
     same = _same(results, [m for m in shown if m not in drawn])
     figure = Figure(
-        "scores", _lead(results), NOTE + same, alt + ".",
+        "scores", _lead(results), NOTE + same + lost_note(results), alt + ".",
         partial(forest, rows, by=names, x_title="mean, 95 % interval", columns=2, width=270,
                 own_rows=True, rate=[label(m) for m in drawn if METRICS[m]]), tuple(rows),
     )  # fmt: skip
     known = [m for m in METRICS if any(r.means[m].n for r in results)]
-    alike = [m for m in known if m not in MAIN and _constant(results, m)]
+    alike = [m for m in known if m not in main and _constant(results, m)]
     note = (
         f"{NOTE} EM: the normalised answer equals an accepted one; cover-EM: it contains one."
         + _same(results, alike)
+        + lost_note(results)
     )
     columns = [Column("measure", "measure"), *(Column(n, n, 2) for n in names)]
     leads = {r.agent: f"#{anchor(r.agent, 'all')}" for r in results}
@@ -105,27 +108,42 @@ def _same(results: Sequence[EvalResult], metrics: Sequence[str]) -> str:
     return f" The same for all: {', '.join(told)}." if told else ""
 
 
-def _lead(results: Sequence[EvalResult], metric: str = "f1") -> str:
+def _lead(results: Sequence[EvalResult]) -> str:
+    metric = results[0].metric
     best = best_of(results, metric)
-    own = best.means[metric]
-    told = f"{quoted(best.agent)} reaches {label(metric)} {own.mean:.2f}"
-    rivals = [r for r in results if r is not best and not closed_book(r)
-              and not r.agent.startswith("oracle") and r.means[metric].n]  # fmt: skip
-    if rivals:
-        second = max(rivals, key=lambda r: mean_of(r, metric))
-        theirs = second.means[metric]
-        overlap = "; their intervals overlap" if theirs.high >= own.low else ""
-        told += f", {quoted(second.agent)} {theirs.mean:.2f}{overlap}"
+    told = f"{quoted(best.agent)} reaches {label(metric)} {best.means[metric].mean:.2f}"
+    if (second := runner_up(results, best, metric)) is not None:
+        told += f", {quoted(second.agent)} {second.means[metric].mean:.2f}"
+        told += f"; {apart(best, second, metric)[1]}"
     for r in results:
-        if r.agent.startswith("oracle") and r is not best and not closed_book(r):
+        if r.ceiling and r is not best and not closed_book(r):
             told += f"; the oracle {r.means[metric].mean:.2f}"
     return told
 
 
-def families(
-    results: Sequence[EvalResult], linked: bool = False, metric: str = "em"
-) -> Section | None:
-    """A metric by family of question; None where there is one family."""
+def runner_up(results: Sequence[EvalResult], best: EvalResult, metric: str) -> EvalResult | None:
+    """The next best agent that searches and is no oracle."""
+    rivals = [r for r in results if r is not best and not closed_book(r)
+              and not r.ceiling and r.means[metric].n]  # fmt: skip
+    return max(rivals, key=lambda r: mean_of(r, metric), default=None)
+
+
+def apart(best: EvalResult, second: EvalResult, metric: str) -> tuple[bool, str]:
+    """Whether an agent is above another beyond doubt, and the words for it: by their difference on
+    the same questions, or where these differ by their own intervals."""
+    try:
+        gap = compare(best, second, metric).difference
+    except EvaluationError:
+        clear = second.means[metric].high < best.means[metric].low
+        return clear, f"their intervals {'are apart' if clear else 'overlap'}"
+    clear = gap.low > 0
+    told = "on the same questions, " + ("" if clear else "not told apart: ")
+    return clear, f"{told}a difference of {gap:.2f}"
+
+
+def families(results: Sequence[EvalResult], linked: bool = False) -> Section | None:
+    """Exact match, or the reward that ranks, by family of question; None where there is one."""
+    metric = "em" if results[0].metric == "f1" else results[0].metric
     counts = Counter(row.family for row in results[0].rows)
     if len(counts) < 2:
         return None
@@ -140,7 +158,7 @@ def families(
              **{r.agent: cells.get((f, r.agent)) for r in results},
              **({LINKS: {r.agent: f"#{anchor(r.agent, f)}" for r in results}} if linked else {})}
             for f in sorted(counts)
-        ), NOTE,
+        ), NOTE + lost_note(results),
     )  # fmt: skip
     figure = family_figure(results, metric)
     return Section("By family", "", (figure, table) if figure else (table,))
@@ -177,13 +195,15 @@ def family_figure(
 
 
 def costs(results: Sequence[EvalResult]) -> Section:
-    """F1 against searches, and EM within a number of them."""
-    points = {r.agent: point(r.agent, r.rows) for r in results}
+    """The metric that ranks against searches, and EM within a number of them."""
+    metric = results[0].metric
+    name = label(metric)
+    points = {r.agent: point(r.agent, r.rows, metric) for r in results}
     rows = [
         {"agent": r.agent, "cost": round(points[r.agent].cost, 4),
-         "score": round(points[r.agent].score, 5), "low": round(r.means["f1"].low, 5),
-         "high": round(r.means["f1"].high, 5)}
-        for r in results if r.means["f1"].n
+         "score": round(points[r.agent].score, 5), "low": round(r.means[metric].low, 5),
+         "high": round(r.means[metric].high, 5)}
+        for r in results if r.means[metric].n
     ]  # fmt: skip
     kept = frontier([p for p in points.values() if p.score == p.score])
     line = [{"cost": round(p.cost, 4), "score": round(p.score, 5)} for p in kept]
@@ -193,15 +213,16 @@ def costs(results: Sequence[EvalResult]) -> Section:
         verb = "is" if len(kept) == 1 else "are"
         blocks.append(Figure(
             "frontier",
-            f"{names} {verb} on the Pareto front: no other agent has a higher F1 with as few "
+            f"{names} {verb} on the Pareto front: no other agent has a higher {name} with as few "
             "searches",
-            "Dashed: the Pareto front. Vertical lines: 95 % intervals of F1.",
-            "F1 against searches per question. " + "; ".join(
-                f"{r['agent']}: {r['cost']:.2f} searches, F1 {r['score']:.2f}" for r in rows
+            "Dashed: the Pareto front. Vertical lines: 95 % intervals of " + f"{name}.",
+            f"{name} against searches per question. " + "; ".join(
+                f"{r['agent']}: {r['cost']:.2f} searches, {name} {r['score']:.2f}" for r in rows
             ) + f". On the Pareto front: {names}.",
-            partial(cost_and_score, rows, line, "searches per question", "F1"), tuple(rows),
+            partial(cost_and_score, rows, line, "searches per question", name), tuple(rows),
         ))  # fmt: skip
-    if (most := int(min(12, max(row.searches for r in results for row in r.rows)))) > 0:
+    most = int(min(12, max(row.searches for r in results for row in r.rows)))
+    if metric == "f1" and most > 0:
         blocks.append(_budgets(results, most))
     return Section("Cost", "", tuple(blocks))
 

@@ -119,11 +119,20 @@ def transfer_ratio(
         reference = MetricTable(reference.values.mean(axis=0, keepdims=True), reference.questions)
     base = crossed_interval(reference.values, seed=joint.seed, bound=bound)
     gain = _pooled(there, joint, bound)
-    transferred, why = None, "one question tells no share"
-    if min(sum(len(t.questions) for t in there), len(reference.questions)) > 1:
-        transferred = ratio(there, [reference], joint)
-        why = "" if transferred else "the gain on the reference is not above 0 beyond doubt"
+    transferred = ratio(there, [reference], joint)
+    if transferred and transferred.low == transferred.high:  # equal gains draw no others
+        low, high = _quotient(gain, base)
+        transferred = transferred._replace(low=low, high=high)
+    why = "" if transferred else "the gain on the reference is not above 0 beyond doubt"
     return gain, base, transferred, why
+
+
+def _quotient(gain: Interval, base: Interval) -> tuple[float, float]:
+    """Ends of gain / base from their own intervals; infinite where the base may be 0."""
+    if base.low <= 0:
+        return -math.inf, math.inf
+    ends = [g / b for g in (gain.low, gain.high) for b in (base.low, base.high)]
+    return min(ends), max(ends)
 
 
 def _pooled(there: Sequence[MetricTable], joint: Joint, bound: float | None) -> Interval:

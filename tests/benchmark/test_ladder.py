@@ -147,6 +147,7 @@ def test_transfer_ratios_by_hand() -> None:
     assert gains["a", "all"].gain.mean == 1
     assert gains["a", "all"].ratio is not None
     assert gains["a", "all"].ratio.mean == 1
+    assert gains["a", "all"].ratio.low < 1 < gains["a", "all"].ratio.high, "two questions"
     assert gains[ALL_REAL, "all"].ratio is not None
     assert gains["b", "nobody"].ratio is None
     assert "not above 0" in gains["b", "nobody"].why

@@ -43,7 +43,7 @@ def print_ladder(
     hidden: Sequence[str] = (),
     full: bool = False,
 ) -> None:
-    """Print F1 ± half its 95 % interval of every agent on every rung, and what is kept of the gain.
+    """Print F1 and its 95 % interval of every agent on every rung, and what is kept of the gain.
 
     Args:
         table: With ``baselines`` and ``reference``, "kept" is told: the gain over the baseline on a
@@ -57,10 +57,10 @@ def print_ladder(
     out = console or Console(highlight=False, emoji=False)
     agents = [a for a in table.agents if any((r, a) in table.results for r in table.rungs)]
     shown = [a for a in agents if a not in hidden] or agents
-    columns = _columns(table, shown, _half)
+    columns = _columns(table, shown, _ends)
     if _FIRST + sum(c.width for c in columns) > WIDTH:
-        columns = _columns(table, shown, _half, spare=True)
-    _print(out, table, "F1 ± half of the 95 % interval", columns)
+        columns = _columns(table, shown, _ends, spare=True)
+    _print(out, table, "F1: mean and 95 % interval", columns)
     if full:
         for metric in SHOWN:
             cells = [
@@ -129,10 +129,10 @@ def _mean(cell: Interval | None) -> str:
     return f"{cell.mean:.2f}" if cell is not None and cell.n else "–"
 
 
-def _half(cell: Interval | None) -> str:
+def _ends(cell: Interval | None) -> str:
     if cell is None or not cell.n:
         return "–"
-    return f"{cell.mean:.2f} ±{(cell.high - cell.low) / 2:.2f}"
+    return f"{cell.mean:.2f} {cell.low:.2f}–{cell.high:.2f}"
 
 
 def _bounds(cell: Interval | None, metric: str) -> str:

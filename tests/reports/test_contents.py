@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from searchgym.evaluation.result import EvalResult, compare
+from searchgym.reports import scores
 from searchgym.reports.ladders import figure_of
 from searchgym.reports.page import report_of, report_on
 from searchgym.reports.report import Column, Quantity, Report, Table
@@ -272,3 +277,27 @@ def test_tables_and_figures_as_files(evaluated: Path, tmp_path: Path) -> None:
     f1 = next(r for r in rows if r["measure"] == "F1")
     assert float(f1["oracle"]) == 1.0
     assert float(f1["oracle_low"]) < 1.0
+
+
+def test_a_heading_rests_on_the_paired_difference_and_names_no_oracle_best(evaluated: Path) -> None:
+    files = sorted(p for p in evaluated.glob("*.json") if p.name != "machine.json")
+    first = next(r for r in map(EvalResult.load, files) if not r.ceiling and r.complete)
+    rng = np.random.default_rng(0)
+    base, gain = rng.random(len(first.rows)) * 0.8, 0.05 + 0.1 * rng.random(len(first.rows))
+
+    def scored(name: str, f1: Any, **agent: Any) -> EvalResult:
+        rows = tuple(r._replace(f1=float(v)) for r, v in zip(first.rows, f1, strict=True))
+        settings = {**first.settings, "agent": {**first.settings["agent"], **agent}}
+        return replace(first, agent=name, rows=rows, settings=settings)
+
+    low, high = scored("low", base), scored("high", base + gain)
+    assert low.means["f1"].high > high.means["f1"].low, "each for itself they overlap"
+    told = scores._lead([low, high])
+    assert re.fullmatch(
+        r"high reaches F1 [\d.]+, low [\d.]+; on the same questions, a difference of 0\.\d+ \[.*\]",
+        told,
+    )
+    assert "not told apart" in scores._lead([low, scored("same", base[::-1])])
+    told_all = scored("all", base * 0 + 1, **{"class": "searchgym.agents.oracle:OracleAgent"})
+    assert scores.best_of([told_all, low, high], "f1") is high
+    assert scores._lead([told_all, low, high]).endswith("; the oracle 1.00")

@@ -46,6 +46,7 @@ def trainer(table: Any, **changes: Any) -> Trainer:
     """From one start, one seed and one learning rate; all else is the recipe's."""
     recipe = Recipe.of(table)
     lm, _ = lookup.player(0, reference=recipe.needs("ref_logp"), temperature=1.6)
+    out = changes.pop("out", None)
     sampling = Sampling(max_tokens=6, stop=("\n",))
     teacher = lookup.player(1)[0] if recipe.needs("teacher_logp") else None
     critic = make_critic({**recipe.critic, "lr": 1e-3}, lm) if recipe.needs("value") else None
@@ -55,7 +56,7 @@ def trainer(table: Any, **changes: Any) -> Trainer:
         warnings.simplefilter("ignore", IdleOptionWarning)  # no episode here is long
         return Trainer(
             env(), lm, recipe, config, policy=policy, teacher=teacher, critic=critic,
-            roles=lookup.roles_of(recipe),
+            roles=lookup.roles_of(recipe), out=out,
         )  # fmt: skip
 
 

@@ -253,6 +253,6 @@ def test_results_are_written_where_nothing_can_draw(
 ) -> None:
     table = transfer({"rules": FirstHitAgent()}, [SMALL])
     monkeypatch.setitem(sys.modules, "vl_convert", None)  # as where it is not installed
-    with pytest.warns(UserWarning, match=r"searchgym\[report\].*then 'searchgym report"):
+    with pytest.warns(UserWarning, match=r"pip install .*\[report\].*then 'searchgym report"):
         written = save_report(tmp_path, table)
     assert set(written) == {"json", "csv"}

@@ -247,7 +247,7 @@ def test_files_that_are_no_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(DataError, match="not a parquet file"):
         load_questions(path)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingExtraError, match=r"searchgym\[parquet\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[parquet\]"):
         load_questions(path)
 
 

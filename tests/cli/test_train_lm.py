@@ -369,7 +369,7 @@ def test_the_curve(tmp_path: Path) -> None:
 def test_without_transformers_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("transformers", "transformers.utils"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtraError, match=r'pip install "searchgym\[llm\]"'), quiet_loading():
+    with pytest.raises(MissingExtraError, match=r'pip install .*\[llm\]"'), quiet_loading():
         pass
 
 
@@ -377,7 +377,7 @@ def test_trackers_are_told_the_same(tmp_path: Path) -> None:
     with pytest.raises(CardError, match="Did you mean 'tensorboard'"):
         Trackers(["tensorbord"], tmp_path, {}, 0)
     if importlib.util.find_spec("tensorboard") is None:
-        with pytest.raises(MissingExtraError, match=r'pip install "searchgym\[tensorboard\]"'):
+        with pytest.raises(MissingExtraError, match=r'pip install .*\[tensorboard\]"'):
             Trackers(["tensorboard"], tmp_path, {}, 0)
         return
     trackers = Trackers(["tensorboard"], tmp_path, {"a": 1}, 0)

@@ -51,7 +51,7 @@ def test_without_pandas_it_says_what_to_install(
     results: dict[str, EvalResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtraError, match=r"searchgym\[frames\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[frames\]"):
         results["rules"].to_frame()
 
 

@@ -60,8 +60,9 @@ def catalog(kind: Kind) -> Path:
     raise CardError(f"the {kind} catalogue is missing; looked in {tried[0]} and {tried[1]}")
 
 
-def read_card(folder: Path, kind: Kind) -> Card:
+def read_card(folder: str | Path, kind: Kind) -> Card:
     """Read and validate the envelope of ``folder/card.toml``."""
+    folder = Path(folder)
     path = folder / "card.toml"
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -39,6 +39,7 @@ def list_all(
     """
     from .listing import KINDS, TITLES
 
+    what = {"environments": "envs"}.get(str(what), what)
     if what not in (None, "all", *KINDS):
         raise CardError(unknown("kind of thing", str(what), ["all", *KINDS]))
     rows_of = {kind: KINDS[kind]() for kind in KINDS if what in (None, "all", kind)}

@@ -219,6 +219,12 @@ def check_vector_env(env_id: str, *, num_envs: int = 4, steps: int = 12, **keywo
     """
     from gymnasium.vector import AutoresetMode
 
+    if gym.spec(env_id).vector_entry_point is None:
+        raise CheckError(
+            f"{env_id} is registered without vector_entry_point, so make_vec steps one "
+            "after the other: add vector_entry_point='searchgym.envs.vector:my_module.MyEnv'"
+            " (its entry_point with a dot for the colon) to gym.register, or pass --no-vector"
+        )
     for mode in AutoresetMode:
         vector = gym.make_vec(env_id, num_envs=num_envs, autoreset_mode=mode, **keywords)
         singles = gym.vector.SyncVectorEnv(

@@ -9,7 +9,7 @@ environments; :func:`write` makes a dataset of saved trajectories, as does ``sea
     bridge.register()
     env = minari.DataCollector(gym.make("SearchQA-v0"), record_infos=False)
 
-Written for Minari 0.5 (``pip install "searchgym[minari]"``). Its HDF5 files give texts back as
+Written for Minari 0.5 (``pip install -e ".[minari]"``). Its HDF5 files give texts back as
 ``bytes``: ``str(value, "utf-8")``.
 """
 

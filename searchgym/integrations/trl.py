@@ -21,7 +21,7 @@ dialect, so base models without a chat template train, too::
     )
 
 In both, an episode that the infrastructure broke is rewarded ``None``, which TRL leaves out of
-baselines and advantages. Written for TRL 1.16 (``pip install "searchgym[trl]"``).
+baselines and advantages. Written for TRL 1.16 (``pip install -e ".[trl]"``).
 """
 
 from __future__ import annotations

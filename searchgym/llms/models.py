@@ -204,7 +204,7 @@ def _from_hub(model: Pretrained, work: Path, say: Callable[[str], object]) -> Pa
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise _Unreachable(f"{model.hub}: pip install 'searchgym[hub]' first") from None
+        raise _Unreachable(f"{model.hub}: pip install huggingface-hub first") from None
     say(f"downloading {model.hub} ({model.size / 1e6:.0f} MB) …")
     patterns = ["*.json", "*.jinja", "*.safetensors"]
     try:

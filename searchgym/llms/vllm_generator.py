@@ -90,7 +90,7 @@ class VllmGenerator:
         if not all(self.llm.collective_rpc("searchgym_reloads")):
             raise EngineError(
                 f"vLLM {vllm.__version__} cannot be given weights (its workers' reload_weights "
-                'takes no weights_iterator): pip install "searchgym[vllm]" brings one that can'
+                'takes no weights_iterator): pip install "vllm>=0.32" brings one that can'
             )
         check_template(self.llm.get_tokenizer())
         self.codec = Codec(self.llm.get_tokenizer())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ...errors import MissingExtraError
 from ..lines import open_regular
 from .blocks import TextBlock, pieces
 from .encoding import CannotReadNow, Unreadable, decode
@@ -133,9 +134,7 @@ def _blocks_of_bytes(form: Format, raw: bytes, max_bytes: int) -> tuple[Iterator
         for package in form.packages:
             __import__(package)
     except ImportError:
-        raise CannotReadNow(
-            f'{form.name} needs an optional package: pip install "searchgym[documents]"'
-        ) from None
+        raise CannotReadNow(str(MissingExtraError(form.name, "documents"))) from None
     encoding = ""
     if form.name == "PDF":
         blocks = pdf_blocks(raw)

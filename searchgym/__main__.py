@@ -23,6 +23,10 @@ def main() -> None:
     except KeyboardInterrupt:
         print("searchgym: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    finally:
+        # CPython kills itself by SIGINT at the end, whatever the exit code, if an interrupt came
+        # out of an exec(), which named tuples are made by; the next exec() makes it forget.
+        exec("")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ..rl.launch import Plan
     from ..rl.trainer import Trainer
 
+REPORT_S = 60.0
+"""Seconds between reports of a step."""
 _ENDS = ("", "seconds", "interrupted")
 """Ways to end before the last step; where processes differ, the last of these counts."""
 
@@ -206,7 +208,8 @@ def _follow(
     ``seconds`` count from the first step: loading and building are over by then.
     """
     began, ended = time.monotonic(), ""
-    with _patient(screen, trainer.processes.main) as asked:
+    quiet = screen.live or not trainer.processes.main
+    with _patient(screen, trainer.processes.main) as asked, _reports(screen, trainer, quiet):
         for metrics in trainer.train():
             screen.step(metrics, collected)
             collected.clear()
@@ -221,6 +224,28 @@ def _follow(
             screen.warn(collected)
             trainer.save_checkpoint()
     return "done" if trainer.steps >= trainer.config.steps else ended
+
+
+@contextmanager
+def _reports(screen: Screen, trainer: Trainer, quiet: bool) -> Iterator[None]:
+    """Tell every :data:`REPORT_S` seconds what a long step is at, where no terminal shows it."""
+    over = threading.Event()
+
+    def tell() -> None:
+        step, began = trainer.steps, time.monotonic()
+        while not over.wait(REPORT_S):
+            if trainer.steps != step:
+                step, began = trainer.steps, time.monotonic()
+            else:
+                spent = time.monotonic() - began
+                screen.tell(f"step {step}, for {spent:.0f} s now: {trainer.doing}")
+
+    if not quiet:
+        threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 @contextmanager

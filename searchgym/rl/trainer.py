@@ -152,6 +152,8 @@ class Trainer:
         )
         self.steps = 0
         """Steps done so far."""
+        self.doing = ""
+        """What the step that goes on is at, in words."""
         self.metrics: dict[str, float] = {}
         """Metrics of the last step; a schedule may read them."""
         self.out = None if out is None else Path(out)
@@ -262,6 +264,7 @@ class Trainer:
         kept: list[Scored] = []
         rounds = 0
         while not recipe.data.enough(len(kept), self.config.tasks, rounds):
+            self.doing = f"playing, round {rounds + 1}, {len(kept)} of {self.config.tasks} groups"
             for scored in self._play(workers):
                 played.append(scored)
                 recipe.data.observe(scored)
@@ -279,6 +282,7 @@ class Trainer:
             metrics["groups_replayed"] = float(len(again))
             kept = [*kept, *again]
         played_until = perf_counter()
+        self.doing = f"updating on {len(kept)} groups"
 
         # 3. tensors: one line per trajectory, its sampled tokens only
         batch = Batch.of(kept, len(again))

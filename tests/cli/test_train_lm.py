@@ -8,10 +8,12 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -475,3 +477,29 @@ def test_what_cannot_be_loaded_is_said_before_anything_is_fetched(
     assert done.code == 2
     assert said in done.err
     assert not (tmp_path / "cache" / "models").exists()
+
+
+def test_a_long_step_says_what_it_is_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no terminal shows it: not once the step is over, nor where nobody is told."""
+    from types import SimpleNamespace
+
+    from searchgym.cli import train_lm
+
+    monkeypatch.setattr(train_lm, "REPORT_S", 0.01)
+    told: list[str] = []
+    heard = threading.Event()
+
+    def tell(note: str) -> None:
+        told.append(note)
+        heard.set()
+
+    screen: Any = SimpleNamespace(tell=tell)
+    run: Any = SimpleNamespace(steps=4, doing="playing, round 1, 0 of 8 groups")
+    with train_lm._reports(screen, run, quiet=False):
+        assert heard.wait(10)
+    assert re.fullmatch(r"step 4, for \d+ s now: playing, round 1, 0 of 8 groups", told[0])
+    told.clear()
+    heard.clear()
+    with train_lm._reports(screen, run, quiet=True):
+        assert not heard.wait(0.1)
+    assert not told

@@ -19,7 +19,7 @@ STOP = "\nObservation:"
 _LINE = re.compile(
     r"^[ \t]*+Action(?:[ \t]++\d++)?+[ \t]*+:[ \t]*+(.*+)$", re.IGNORECASE | re.MULTILINE
 )
-_CALL = re.compile(r"([A-Za-z_]+)[ \t]*\[(.*)\][ \t.]*")
+_CALL = re.compile(r"(?<![A-Za-z_])([A-Za-z_]++)[ \t]*+\[(.*)\][ \t.]*")
 _INPUT = re.compile(r"\s*+Action Input(?:[ \t]++\d++)?+[ \t]*+:[ \t]*+(.*+)", re.IGNORECASE)
 _FINAL = re.compile(r"^[ \t]*+Final Answer[ \t]*+:[ \t]*(.++)$", re.IGNORECASE | re.MULTILINE)
 _THOUGHT = re.compile(

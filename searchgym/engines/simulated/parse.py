@@ -11,7 +11,7 @@ from ...types import Passage
 
 SITE = "https://simulated.example/"
 _LABEL = re.compile(r"(?<![\w-])(?:Doc|DOC|Document)\.?\s{0,2}#?(\d{1,3})[*\])]*+\s*+[:.(-]")
-_TITLED = re.compile(r"\(?\s*+\**+Title\**+\s*+:\s*+", re.IGNORECASE)
+_TITLED = re.compile(r"(?<![\s(*])\(?+\s*+\**+Title\**+\s*+:\s*+", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufffd]")
 TITLE_CHARS = 120
 """A longer stretch before a ``|`` is no title."""

@@ -88,9 +88,10 @@ def retrieve(
                 topics, searches, k=k, keep_own=keep_own, progress=advance
             )
     _print(found, topics, as_json)
-    for name, retrieval in found.items() if out is not None else ():
-        path = out if len(found) == 1 else out / f"{name.replace(' ', '-')}.run"
-        say(f"wrote {write_run(path, retrieval.run)}")
+    if out is not None:
+        for name, retrieval in found.items():
+            path = out if len(found) == 1 else out / f"{name.replace(' ', '-')}.run"
+            say(f"wrote {write_run(path, retrieval.run)}")
 
 
 def _print(found: Mapping[str, Retrieval], topics: Topics, as_json: bool) -> None:

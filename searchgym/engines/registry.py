@@ -46,7 +46,7 @@ and no option is opened, waited for or run. Engines within them are checked alik
 
 
 def build_engine(
-    spec: str | Mapping[str, Any] | SearchEngine, corpus: Corpus, world: World | None = None
+    spec: str | Mapping[str, Any] | SearchEngine | type, corpus: Corpus, world: World | None = None
 ) -> SearchEngine:
     """An engine over ``corpus`` from its name, or from ``{"name": …, **options}``.
 
@@ -124,7 +124,7 @@ def check_open(spec: Any) -> None:
     if name not in (*OPEN, "self") and not (isinstance(name, str) and ":" in name):
         refuse(f"the engine {name!r:.80}")  # an import path is refused where it is loaded
     for option in options:
-        if name in OPEN and option not in ("name", *OPEN[name]):
+        if name in OPEN and option not in ("name", *OPEN[str(name)]):
             refuse(f"the option {option!r:.80} of the engine {name!r}")
 
 

@@ -98,7 +98,7 @@ class McpSession:
 def _message(reply: Response, number: int) -> dict[str, Any]:
     """The response to request ``number``, from JSON or from a stream of events."""
     if reply.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        texts = [
+        texts: list[Any] = [
             text for text in _events(reply.body.decode("utf-8-sig", "replace")) if text.strip()
         ]
     else:

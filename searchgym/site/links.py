@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from lxml import html  # type: ignore[import-untyped]
+from lxml import html
 
 _LOADED = "|".join(
     (

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,3 +155,10 @@ def test_text_without_blanks_is_cut_by_characters(tmp_path: Path) -> None:
     assert [len(p.text) for p in corpus if p.id.startswith("a")] == [240, 240, 20]
     rows = [line for p in corpus if p.id.startswith("t") for line in p.text.splitlines()]
     assert rows == ["a | b", *["one two | three"] * 60], "a table is cut between rows"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems know no such names")
+def test_names_that_are_no_utf8_stay_apart(tmp_path: Path) -> None:
+    for name in (b"\xfe.md", b"\xff.md"):
+        (tmp_path / os.fsdecode(name)).write_text("One.", encoding="utf-8")
+    assert [p.id for p in load_documents(tmp_path)] == ["\\xfe.md#00000", "\\xff.md#00000"]

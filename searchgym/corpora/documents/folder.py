@@ -121,7 +121,8 @@ def load_documents(
     entries = [(root, kind_of_file(root))] if single else walk(root)
     with FileReader(words=words, max_bytes=max_file_bytes) as reader:
         for path, unusable in entries:
-            key = path.relative_to(base).as_posix().encode("utf-8", "replace").decode()
+            inside = os.fsencode(path.relative_to(base).as_posix())
+            key = inside.decode("utf-8", "backslashreplace")
             if unusable:
                 skipped.append(SkippedFile(key, unusable))
                 continue

@@ -149,7 +149,7 @@ class _Walk:
         if tag in _LISTS:
             self._lists.append([_number(node, "start", 1) if tag == "ol" else None])
         elif tag == "li":
-            numbers = self._lists[-1] if self._lists else [None]
+            numbers: list[int | None] = self._lists[-1] if self._lists else [None]
             number = numbers[0]
             if number is not None:
                 number = _number(node, "value", number)

@@ -197,8 +197,9 @@ class _Document:
             elif name == "txbxContent":
                 boxes.extend(self._blocks(child))
             elif name == "rt":
-                self._inline(child, inner := [], boxes)
-                parts.append(f"({''.join(inner)})")
+                above: list[str] = []
+                self._inline(child, above, boxes)
+                parts.append(f"({''.join(above)})")
             elif name not in _UNREAD:
                 self._inline(child, parts, boxes)
 

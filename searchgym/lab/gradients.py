@@ -358,8 +358,9 @@ class Bench:
 
 def _total(rewards: Rewards) -> Floats:
     """(M,) what members are paid in all."""
-    turns = 0.0 if rewards.turns is None else np.nansum(rewards.turns, axis=1)
-    made: Floats = rewards.outcome + turns
+    if rewards.turns is None:
+        return rewards.outcome
+    made: Floats = rewards.outcome + np.nansum(rewards.turns, axis=1)
     return made
 
 

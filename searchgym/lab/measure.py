@@ -199,7 +199,8 @@ def quality(
         made = {n: Estimated(v, v, v) for n, v in figures(exact, truth).items()}
     else:
         made = _jackknife(sample, lambda part: figures(moments(part, truth), truth))
-    cost, own = exact or moments(sample, truth), None
+    cost = exact or moments(sample, truth)
+    own: Estimated | None = None
     if (paid := bench.paid()) is not None:
         aim: Floats = true_gradient(bench.lm, paid)
         if exact is not None:

@@ -110,7 +110,7 @@ def test_recipes_with_a_reward_of_their_own_show_both_biases():
     assert "own" not in by_name["grpo"]["bias"]
     own = {name for name, line in by_name.items() if "own" in line["bias"]}
     assert {"a2tgpo", "dw_grpo", "mapo", "matchtir", "mt_grpo", "ss_grpo", "ui_s1", "clip_delta",
-            "spear", "slate", "mars2"} <= own  # fmt: skip
+            "spear", "subsearch", "slate", "mars2"} <= own  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["gradients", "learning"])

@@ -140,11 +140,11 @@ class SubSearch(Slot):
 
     def gated(self, beta: float, em: float) -> float:
         """β for a member of this EM, which the mean takes in."""
-        before, self.mean = self.mean, em if self.mean is None else (
-            self.decay * self.mean + (1 - self.decay) * em
-        )  # fmt: skip
-        rise = 0.0 if before is None else self.mean - before
-        gap, moved = self.target - self.mean, 0.0
+        before = self.mean
+        mean = em if before is None else self.decay * before + (1 - self.decay) * em
+        rise = 0.0 if before is None else mean - before
+        self.mean = mean
+        gap, moved = self.target - mean, 0.0
         if gap > 0 and abs(rise) <= self.flat:
             moved = self.rate * gap * (self.beta - beta)
         elif gap < 0 and rise > self.flat:
@@ -183,7 +183,7 @@ def _counted(texts: Sequence[str]) -> Floats:
 
 def searches(episode: Episode, documents: int) -> list[Step]:
     """An episode's searches, with the first passages of each sub-query."""
-    steps = []
+    steps: list[Step] = []
     for turn in episode.turns:
         step = tuple(
             (str(call.args["query"]), tuple(hit.passage for hit in result.hits[:documents]))

@@ -13,7 +13,7 @@ from ..evaluation.crossed import crossed_interval, crossed_p
 from ..evaluation.intervals import Interval, holm, mean_interval
 from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult
-from ..evaluation.shown import frame, html_table
+from ..evaluation.shown import frame, html_table, lost_note
 from ..scoring.evidence import mean_defined
 from .gains import (
     Drop,
@@ -218,7 +218,8 @@ class TransferTable:
             intervals = [self.cell(rung, agent, "f1") for agent in self.agents]
             cells = ["–" if c is None else format(c, ".2f") for c in intervals]
             rows.append([f"{rung} ({self.questions(rung):,})", *cells])
-        return html_table(["set", *self.agents], rows, "F1, mean [95 % interval]")
+        lost = lost_note(r for results in self.results.values() for r in results)
+        return html_table(["set", *self.agents], rows, f"F1, mean [95 % interval].{lost}")
 
     def plot(self, metric: str = "f1") -> Figure:
         """Draw every agent's score on every rung, with its interval.

@@ -181,19 +181,15 @@ def _again(folder: Path, what: str) -> str:
 
 
 def _bar(out: Console, *more: Any) -> Any:
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    from ..utils.progress import LineProgress
 
     columns = (
         TextColumn("{task.description}", markup=False), BarColumn(bar_width=20),
         TaskProgressColumn(), *more, TextColumn("left"), TimeRemainingColumn(compact=True),
     )  # fmt: skip
-    return Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
+    return LineProgress(*columns, console=out)
 
 
 @contextmanager

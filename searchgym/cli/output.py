@@ -268,20 +268,22 @@ class ProgressBar:
 
 @contextmanager
 def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[ProgressBar]:
-    """A progress bar on the error channel; yields ``advance(n)``. Silent without a terminal.
+    """A progress bar on the error channel; yields ``advance(n)``. Without a terminal, a line now
+    and then.
 
     ``label``: the stage ("training"); ``unit``: what is counted ("steps").
     """
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
-        Progress,
         SpinnerColumn,
         TextColumn,
         TimeRemainingColumn,
     )
 
-    shown = Progress(
+    from ..utils.progress import LineProgress
+
+    shown = LineProgress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
@@ -289,8 +291,6 @@ def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[P
         TextColumn("{task.fields[unit]}", markup=False),
         TimeRemainingColumn(),
         console=console(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
     )
     with shown:
         yield ProgressBar(shown, label, total, unit)
@@ -298,12 +298,19 @@ def progress(label: str, total: int | None = None, unit: str = "") -> Iterator[P
 
 @contextmanager
 def working(label: str) -> Iterator[None]:
-    """A spinner on the error channel around work of unknown length."""
+    """A spinner on the error channel around work of unknown length; without a terminal, its label
+    once it takes long."""
     from rich.text import Text
 
     out = console(stderr=True)
     if not out.is_terminal:
-        yield
+        from ..utils.progress import told_later
+
+        later = told_later(label)
+        try:
+            yield
+        finally:
+            later.cancel()
         return
     with out.status(Text(label)):  # a name's brackets and colons are no markup
         yield

@@ -141,8 +141,8 @@ def load_questions(
 ) -> list[Task]:
     """Load questions with answers as tasks of family "real", in the file's order.
 
-    JSON lines, a JSON array, CSV, TSV, or parquet; parquet also in Search-R1's layout
-    (``corpora.parquet``).
+    JSON lines, a JSON array, an object with one (``{"data": […]}``), CSV, TSV, or parquet; parquet
+    also in Search-R1's layout (``corpora.parquet``).
 
     A record has ``question`` and ``answers`` (or ``answer``, or FlashRAG's ``golden_answers``; a
     text or a list), and optionally ``id`` (else the file's name and the line), ``supporting_ids``

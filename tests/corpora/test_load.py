@@ -331,3 +331,54 @@ def test_beir_layout_and_its_faults(tmp_path: Path) -> None:
             load_beir(tmp_path)
     with pytest.raises(DataError, match=r"has none of qrels/dev.tsv"):
         load_beir(tmp_path, split="dev")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "texts"),
+    [
+        ("lines.json", '{"id":"1","contents":"t\\na"}\n{"id":"2","text":"b"}\n', ["a", "b"]),
+        ("inside.json", '{"documents":[{"id":"1","text":"a"}]}', ["a"]),
+        ("inside.jsonl", '{"documents":[{"id":"1","text":"a"}]}', ["a"]),
+        ("pretty.json", '{\n "version": "1",\n "data": [\n  {"id": "1", "text": "a"}]}', ["a"]),
+        ("array.jsonl", '[{"id":"1","text":"a"},\n{"id":"2","text":"b"}]', ["a", "b"]),
+        ("lone.json", '{"id":"1","text":"a","refs":[{"id":"x","text":"no"}]}', ["a"]),
+        ("long.json", f'[{{"id":"1","text":"{"x" * (17 << 20)}"}}]', ["x" * (17 << 20)]),
+        ("parted.jsonl", '{"id":"1","text":"a\u2028b\x85c"}\n', ["a\u2028b\x85c"]),
+        ("marks.jsonl", '\ufeff\ufeff{"id":"1","text":"a"}\n', ["a"]),
+        ("quotes.csv", "id;text\n1;['1', '2']\n2;\"b,\n\nc\"\n", ["['1', '2']", "b,\n\nc"]),
+        ("bars.csv", "id|text\n1|a, b; c\n", ["a, b; c"]),
+        ("mac.csv", 'id,text\r1,"a\rb"\r2,c\r', ["a\rb", "c"]),
+        ("sep.csv", "sep=;\nid;text\n1;a\n", ["a"]),
+        ("huge.csv", f"id,text\n1,{'x' * 200_000}\n", ["x" * 200_000]),
+    ],
+)
+def test_layouts_of_json_and_tables(tmp_path: Path, name: str, text: str, texts: list[str]) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    assert [p.text for p in load_corpus(tmp_path / name)] == texts
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("inside.json", '{"data":[{"question":"q?","answers":["a"]}]}'),
+        ("lone.json", '{"question":"q?","answers":["a"]}'),
+        ("pretty.json", '{\n"question":"q?",\n"answers":["a"]}'),
+        ("long.json", f'[{{"question":"q?","answer":"a","context":"{"x" * (17 << 20)}"}}]'),
+        ("mac.csv", "question,answers\rq?,a\r"),
+        ("comments.csv", "question,answers,note,note\nq?,a,one,two\n"),
+    ],
+)
+def test_layouts_of_questions(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    (task,) = load_questions(tmp_path / name)
+    assert (task.question, task.answers) == ("q?", ("a",))
+    if name == "comments.csv":
+        assert (task.meta["note"], task.meta["note (2)"]) == ("one", "two")
+
+
+@pytest.mark.parametrize("name", ["twice.csv", "twice.tsv"])
+def test_a_column_that_comes_twice_is_told(tmp_path: Path, name: str) -> None:
+    row = "id,text,text\n1,a,b\n"
+    (tmp_path / name).write_text(row if name.endswith("csv") else row.replace(",", "\t"))
+    with pytest.raises(DataError, match="line 1: several columns are called 'text'"):
+        load_corpus(tmp_path / name)

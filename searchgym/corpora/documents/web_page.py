@@ -36,8 +36,9 @@ _LONGEST_HEADING, _CELL_BLOCKS = 300, 5
 
 
 def html_blocks(raw: bytes) -> tuple[Iterator[TextBlock], str]:
-    """Blocks of an HTML page, and its encoding. The page's title stands above its headings where it
-    has no first-level one."""
+    """Blocks of an HTML page, and its encoding: what a browser shows but for menus (``nav``); style
+    sheets are not applied. The page's title stands above its headings where it has no first-level
+    one."""
     from lxml import etree
 
     found = _DECLARED.search(raw[:8192])

@@ -89,11 +89,11 @@ most a dozen, and what walks through them must not meet Python's limit."""
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r:.80} occurs twice in one table")
+    table: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in table:
+            raise ValueError(f"the key {name!r:.80} occurs twice in one table")
+        table[name] = value
     return table
 
 

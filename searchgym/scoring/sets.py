@@ -84,7 +84,8 @@ def _token_f1(said: Sequence[str], forms: Sequence[Sequence[str]], ordered: bool
     gold: Counter[tuple[int, str]] = Counter()
     for place, of in enumerate(forms):
         each = [Counter(words(form, min(place, places))) for form in of]
-        gold.update(max(each, key=lambda form: overlap_f1(got, form), default=Counter()))
+        fitting = max(each, key=lambda form: overlap_f1(got, form), default=None)
+        gold.update(fitting or ())
     return overlap_f1(got, gold)
 
 

@@ -159,8 +159,9 @@ LANGUAGES: dict[str, tuple[str, str]] = {
     "spanish": ("El niño preguntó: ¿Dónde está la estación? ¡Aquí!", "cp1252 iso8859_1 cp850"),
     "spanish-signs": ("3ª planta, 2º izq., n.º 5: ¡oferta!", "cp1252"),
     "english-pound": ("The ticket costs £5 and the café is open.", "cp1252 iso8859_1"),
-    "english-price": ("It costs £12.", "cp1252"),
+    "english-price": ("It costs £12, £5 or £6; 2 × 3 × 4 × 5 cm.", "cp1252"),
     "english-signs": ("10 µg at 37°C ±2, © 2024 Acme® – ½ price", "cp1252"),
+    "ordinals": ("Piso 3º, puerta 2ª", "cp1252"),
     "portuguese": ("A situação não é fácil: os cães têm três corações.", "cp1252 cp850"),
     "italian": ("Perché la città è più bella di così? Però andrò là.", "cp1252"),
     "swedish": ("Sjön är så blå på våren, sade flickan från Östersund.", "cp1252 mac_roman"),
@@ -174,6 +175,8 @@ LANGUAGES: dict[str, tuple[str, str]] = {
     "romanian": ("Aceasta este o casă frumoasă în care trăiesc mulţi oameni.", "cp1250"),
     "croatian": ("Čovjek je došao kući i vidio da je đak već otišao u školu.", "cp1250"),
     "turkish": ("Şehirde güneş parlıyor; çocuklar bahçede oynuyor.", "cp1254 iso8859_9"),
+    "turkish-names": ("Ağrı Dağı ve İzmir: yağmur yağıyor", "cp1254"),
+    "polish-name": ("Mieszka w Łodzi i śpi bardzo mało", "cp1250 iso8859_2"),
     "lithuanian": ("Žmonės gyvena prie ežero, kur vėjas pučia ąžuolų šakas.", "cp1257"),
     "latvian": ("Cilvēki dzīvo mazā ciematā pie ezera, kur ūdens ir tīrs.", "cp1257"),
     "russian": (RUSSIAN + " Всё хорошо.", "cp1251 koi8_r cp866 iso8859_5 mac_cyrillic"),
@@ -220,6 +223,9 @@ def pages() -> dict[str, tuple[bytes, list[tuple[str, str]]]]:
         "short-row": (
             "<table><tr><th>Prices 2024<tr><td>Apple<td>three euro</table>", [
             ("", "Prices 2024\nApple | three euro")]),
+        "strays": (
+            "<table><tr>a<tr><form><td>b<td>c</form></table>d<table><td>e</table></body></html>f"
+            "<table><form><tr><td>g<td>h</form></table>", [("", "a\nb\nc\nd\ne\nf\ng | h")]),
         "empty-cells": ("<table><tr><td>a<td><td>c<tr><td><td></table>", [("", "a |  | c")]),
         "caption": (
             "<table><caption>Fees</caption><thead><tr><th>a</thead><tr><td>b<br>c</table>", [
@@ -276,6 +282,7 @@ def pages() -> dict[str, tuple[bytes, list[tuple[str, str]]]]:
             '<meta http-equiv="Content-Type" content="text/html; charset=windows-1250">'
             f"<p>{POLISH}").encode("cp1250"),
         "meta-wrong": f"<meta charset=utf-8><p>{POLISH}".encode("cp1250"),
+        "meta-noted": f"<!-- <meta charset=koi8-r> --><p>{POLISH}".encode("cp1250"),
         "meta-unknown": f"<meta charset=klingon><p>{POLISH}".encode(),
         "xml": f'<?xml version="1.0" encoding="iso-8859-2"?><p>{POLISH}</p>'.encode("iso8859_2"),
         "mark": b"\xef\xbb\xbf" + f"<meta charset=iso-8859-1><p>{POLISH}".encode(),

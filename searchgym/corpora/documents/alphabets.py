@@ -22,14 +22,14 @@ _WESTERN = (
     "èàùòìéóîí",  # Italian
     "äåöé",  # Swedish
     "åøæéöü",  # Danish, Norwegian
-    "ðáíéþöóæúý",  # Icelandic
     "ëéïèöüáóê",  # Dutch
     "àéèíóçòúïü",  # Catalan
     "äõöüšž",  # Estonian
     "éäöüçàèíñøåæôêß",  # names in English
     "éèàáíóúüöäñçåøæêëôîâûïãõðþýœßìùòÿšž",  # several of them
 )
-_TURKISH = ("ıüşğöçâîû",)
+_ICELANDIC = ("ðáíéþöóæúý",)
+_TURKISH = ("ıüşğöçİâîû",)
 _BALTIC = ("ėšžąįųūčę", "āīēšūņļžčģķļōŗ", "äõöüšž")
 _RUSSIAN = "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъё"
 _UKRAINIAN = "оанівиретскулдмпяьзйбчгїхюцжєшщфґё"
@@ -42,7 +42,7 @@ _ARABIC = ("اليمنوترهبدسعكقفحجةىطصشخزءثضأذئغإآ
 _THAI = ("านรกเงอยลมวดทตปคสะหิขี่้ัไพุชแใบโจผึนำู็ซถฉฟธศณญฐภษฤฎฏฒฌฑฆฝฬฮ์ๆฯ",)
 
 SINGLE_BYTE: tuple[tuple[str, float, bool, tuple[str, ...]], ...] = (
-    ("cp1252", 0, True, _WESTERN),
+    ("cp1252", 0, True, _WESTERN), ("cp1252", -2.5, True, _ICELANDIC),
     ("cp1250", -1.5, True, _CENTRAL), ("iso8859_2", -2, True, _CENTRAL),
     ("cp1254", -2, True, _TURKISH), ("cp1257", -3, True, _BALTIC),
     ("cp1251", -3, False, _CYRILLIC), ("koi8_r", -4, False, (_RUSSIAN,)),

@@ -27,10 +27,12 @@ _PAIRS = 2000
 _SIGNS = frozenset("\xa0\xad«»“”„‘’‚–—…€£§°©®™·•¿¡²³ªº±×¼½¾µ†‹›№،؛؟฿¢¥¶÷¹¸´¨")
 _AFTER_LETTER = frozenset("\xa0\xad»”’…™®°²³ªº·–—“‘›،؛؟×")
 _BEFORE_LETTER = frozenset("\xa0\xad«“„‘’‚¿¡·–—§©•µ°‹†№…×¶")
-_RARE, _FOREIGN, _UNDEFINED, _MIXED, _ODD_PLACE = -5.5, -10.0, -12.0, -6.0, -4.0
+_FINAL = frozenset("ךםןףץς")
+_RARE, _FOREIGN, _UNDEFINED, _MIXED, _ODD_PLACE, _LONE = -5.5, -10.0, -12.0, -6.0, -4.0, -3.0
 """Logarithms of chances: a sign, a letter of no such language, a byte without a meaning, a word in
-two scripts, a sign or a capital inside a word."""
-_AMONG_ASCII = -2.3
+two scripts, a sign or a capital inside a word, a letter of a non-Latin script alone."""
+_LONE_BYTE = re.compile(rb"(?<![\x80-\xffA-Za-z])[\x80-\xff](?![\x80-\xffA-Za-z])")
+_AMONG_ASCII, _CAPITALS = -2.3, -0.3
 _HOPELESS = -7.0
 """Mean chance of the bytes beyond ASCII below which no encoding fits."""
 
@@ -84,7 +86,9 @@ _TWO_BYTES = frozenset(name for name, _, _ in MULTI_BYTE)
 _LABELS = {
     "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
     "tis-620": "cp874", "shift_jis": "cp932", "gb2312": "gb18030", "gbk": "gb18030",
-    "euc_kr": "cp949", "big5hkscs": "big5", "iso8859-8": "cp1255",
+    "euc_kr": "cp949", "big5hkscs": "big5", "iso8859-8": "cp1255", "iso-8859-8-i": "cp1255",
+    "windows-31j": "cp932", "windows-874": "cp874", "windows-949": "cp949",
+    "gb_2312-80": "gb18030", "dos-866": "cp866",
 }  # fmt: skip
 """What browsers read for the names that pages give."""
 _SHOWN = {"cp932": "shift_jis", "cp949": "euc_kr"}
@@ -92,8 +96,9 @@ _SHOWN = {"cp932": "shift_jis", "cp949": "euc_kr"}
 
 def encoding_named(label: str) -> str | None:
     """The encoding that a page means by a name; None for one that says nothing."""
+    label = label.strip().lower().removeprefix("x-")
     try:
-        name = codecs.lookup(label.strip().lower().removeprefix("x-").replace("sjis", "shift_jis"))
+        name = codecs.lookup(_LABELS.get(label, label))
     except (LookupError, ValueError):
         return None
     if not getattr(name, "_is_text_encoding", True) or name.name.startswith("utf"):
@@ -124,7 +129,7 @@ def _older(raw: bytes, fault: str) -> tuple[str, str]:
     if whole > 0.9 * high:  # UTF-8 with a few bytes that are not
         return raw.decode("utf-8", _SPOILT), "utf-8"
     chance, name = max(_chances(sample))
-    if chance >= _HOPELESS * high:
+    if chance >= _HOPELESS * (high + 0.5):
         try:
             return raw.decode(name, _SPOILT if name == "cp1252" else "strict"), name
         except UnicodeDecodeError as error:
@@ -143,8 +148,11 @@ def _chances(sample: bytes) -> Iterator[tuple[float, str]]:
     """Logarithm of how likely the bytes are in every encoding, by its languages' letters."""
     pairs = Counter(zip(b" " + sample, sample + b" ", strict=True))
     common = [(pair, n) for pair, n in pairs.most_common() if max(pair) >= 0x80][:_PAIRS]
+    lone = Counter(byte[0] for byte in _LONE_BYTE.findall(sample))
     for name, before, latin, alphabets in SINGLE_BYTE:
         table = [bytes([b]).decode(name, "replace") for b in range(256)]
+        if not latin:
+            before += _LONE * sum(n for byte, n in lone.items() if table[byte].isalpha())
         for alphabet in alphabets:
             letters = _letters(alphabet)
             yield (
@@ -176,16 +184,18 @@ def _letters(alphabet: str) -> dict[str, float]:
 def _pair(a: str, b: str, high: bool, latin: bool, letters: Mapping[str, float]) -> float:
     """Chance of the sign ``b`` after ``a`` if ``b`` is beyond ASCII, else of its place alone."""
     if not high:
-        if not b.isalpha() or a.isdigit():
+        if not b.isalpha() or a.isdecimal():
             return 0.0
         if not a.isalpha():
             return 0.0 if a in _BEFORE_LETTER else _ODD_PLACE
-        return 0.0 if latin else _MIXED
-    small = b.lower()
+        return (_ODD_PLACE if a.islower() and b.isupper() else 0.0) if latin else _MIXED
+    small = b if b in letters else b.lower()  # "İ" has no small letter of one character
     if small in letters:
         chance = letters[small] + (_AMONG_ASCII if latin else 0)
         if b != small:
-            chance += _ODD_PLACE if a.islower() else 0.0 if a.isupper() else -1.0
+            chance += _ODD_PLACE if a.islower() else _CAPITALS if a.isupper() else -1.0
+        if a in _FINAL or (latin and a.isdecimal()):
+            chance += _ODD_PLACE
         if a.isascii() and a.isalpha() and not latin:
             chance += _MIXED
         elif not a.isascii() and not a.isalpha() and a not in _BEFORE_LETTER and a not in letters:

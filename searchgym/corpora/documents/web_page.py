@@ -30,6 +30,12 @@ _DECLARED = re.compile(
     rb"\s*[\"']([\w.:-]+)",
     re.I,
 )
+_PAGE_END = re.compile(r"</(?:body|html)\s*>", re.I)
+_HOLDS = {
+    "table": ("caption", "colgroup", "col", "thead", "tbody", "tfoot", "tr", "form"),
+    "thead": ("tr", "form"), "tbody": ("tr", "form"), "tfoot": ("tr", "form"), "tr": ("td", "th"),
+}  # fmt: skip
+"""What stands in the parts of a table; browsers show all else, too."""
 _BLANKS = re.compile(r"[ \t\r\n\f\xa0]+")
 _BREAK = "\v"
 _LONGEST_HEADING, _CELL_BLOCKS = 300, 5
@@ -41,13 +47,16 @@ def html_blocks(raw: bytes) -> tuple[Iterator[TextBlock], str]:
     one."""
     from lxml import etree
 
-    found = _DECLARED.search(raw[:8192])
+    first, *others = raw[:8192].split(b"<!--")
+    told = b" ".join([first, *(part.partition(b"-->")[2] for part in others)])
+    found = _DECLARED.search(told)
     label = (found[1] or found[2]).decode("ascii", "replace") if found else ""
     text, encoding = decode(raw, encoding_named(label) if label else None)
     parser = etree.HTMLParser(
         encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True
     )
-    source = text.replace("\0", "").replace(_BREAK, " ").encode("utf-8", "replace")
+    text = _PAGE_END.sub(" ", text.replace("\0", "").replace(_BREAK, " "))  # text may follow it
+    source = text.encode("utf-8", "replace")
     try:
         page = etree.fromstring(source, parser)
     except etree.XMLSyntaxError as error:
@@ -237,8 +246,8 @@ class _Walk:
 
 
 def _arranging(element: Any) -> set[Any]:
-    """Tables that arrange a page rather than hold values: with headings, code or tables inside, or
-    many paragraphs in a cell. Their cells are read one after the other."""
+    """Tables that arrange a page rather than hold values: with headings, code or tables inside,
+    many paragraphs in a cell, or anything outside of cells. They are read from top to bottom."""
     from lxml import etree
 
     found: set[Any] = set()
@@ -254,6 +263,8 @@ def _arranging(element: Any) -> set[Any]:
             elif blocks:
                 blocks.pop()
         if event == "end":
+            if around and _has_strays(node):
+                found.add(around[-1])
             if tag == "table":
                 around.pop()
             continue
@@ -269,6 +280,17 @@ def _arranging(element: Any) -> set[Any]:
         if tag == "table":
             around.append(node)
     return found
+
+
+def _has_strays(part: Any) -> bool:
+    """Test if a part of a table, or a form between them, holds what belongs into a cell."""
+    holds = _HOLDS.get(part.tag)
+    if part.tag == "form" and part.getparent().tag in _HOLDS:
+        holds = _HOLDS["table"]
+    return holds is not None and bool(
+        (part.text or "").strip()
+        or any(child.tag not in holds or (child.tail or "").strip() for child in part)
+    )
 
 
 def _rows_of(table: Any) -> Iterator[list[str]]:

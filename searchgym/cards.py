@@ -9,13 +9,13 @@ Adding an item is adding a folder; third parties name their code by
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from .errors import CardError, unknown
+from .errors import CardError, mistakes, unknown
 from .objects import bare_hint, from_spec, is_path, load_object, own_folder
 from .utils.trust import registered_only, source_digest
 
@@ -70,19 +70,24 @@ def read_card(folder: str | Path, kind: Kind) -> Card:
         raise CardError(f"{path} is missing; every catalogue folder has a card") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CardError(f"{path}: not valid TOML: {error}") from error
+    if found := list(_mistakes(data, kind, folder.name)):
+        raise CardError(mistakes(f"{path}", [f"{path}: {line}" for line in found]))
+    body = {k: v for k, v in data.items() if k not in ("id", "summary")}
+    return Card(kind, data["id"], data["summary"], folder, body)
+
+
+def _mistakes(data: Mapping[str, Any], kind: Kind, folder: str) -> Iterator[str]:
     required, optional = _KEYS[kind]
     for key in data:
         if key not in required | optional:
-            raise CardError(f"{path}: {unknown('key', key, required | optional)}")
+            yield unknown("key", key, required | optional)
     for key in sorted(required):
         if key not in data:
-            raise CardError(f"{path}: the key {key!r} is missing")
-        if not isinstance(data[key], str) or not data[key]:
-            raise CardError(f"{path}: {key!r} must be a non-empty string, got {data[key]!r}")
-    if data["id"].rsplit("/", 1)[-1] != folder.name:
-        raise CardError(f"{path}: id {data['id']!r} does not match its folder {folder.name!r}")
-    body = {k: v for k, v in data.items() if k not in ("id", "summary")}
-    return Card(kind, data["id"], data["summary"], folder, body)
+            yield f"the key {key!r} is missing"
+        elif not isinstance(data[key], str) or not data[key]:
+            yield f"{key!r} must be a non-empty string, got {data[key]!r}"
+        elif key == "id" and data[key].rsplit("/", 1)[-1] != folder:
+            yield f"id {data[key]!r} does not match its folder {folder!r}"
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 
 class SearchGymError(Exception):
@@ -90,6 +90,16 @@ def unknown(kind: str, got: str, known: Iterable[str]) -> str:
         return f"unknown {kind} {got!r}.{hint} ({len(names)} are known)"
     shown = ", ".join(names[:40]) + (", …" if len(names) > 40 else "")
     return f"unknown {kind} {got!r}.{hint} Known: {shown or '(none)'}"
+
+
+def mistakes(where: str, found: Sequence[str]) -> str:
+    """The message for all that is wrong with a file; each line of ``found`` begins with ``where``,
+    which is said once."""
+    lines = list(dict.fromkeys(found))
+    if len(lines) == 1:
+        return lines[0]
+    told = (f"({n}) {line.removeprefix(f'{where}: ')}" for n, line in enumerate(lines, 1))
+    return f"{where}: {len(lines)} mistakes: {'; '.join(told)}"
 
 
 def unknown_id(kind: str, got: str, known: Collection[str]) -> str:

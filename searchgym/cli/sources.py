@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards import Card, card, cards
-from ..errors import CardError
+from ..errors import CardError, WorldError
 from ..objects import is_path, own_folder
 from .targets import overrides
 
@@ -39,7 +39,10 @@ def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWor
     from ..envs.setup import Options
     from ..envs.sources import generate_world
 
-    source_card = corpus_card(name)
+    try:
+        source_card = corpus_card(name)
+    except CardError as error:
+        raise _with_those_of_its_schema(error, name) from None
     if source_card is None or source_card.body["kind"] != "world":
         raise CardError(f"{name} is not a generated world; see: searchgym list corpora")
     recipe: dict[str, Any] = overrides(settings)
@@ -51,6 +54,18 @@ def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWor
         raise CardError(
             f"cannot generate {name} with {recipe or 'its defaults'}: {error}"
         ) from error
+
+
+def _with_those_of_its_schema(error: CardError, name: str) -> CardError:
+    """The mistakes of a card, and of the schema beside it: one call tells them all."""
+    from ..worlds.loader import load_schema
+
+    if (folder := own_folder(name)) is not None and (folder / "schema.toml").is_file():
+        try:
+            load_schema(folder)
+        except WorldError as more:
+            return CardError(f"{error}; {more}")
+    return error
 
 
 def corpus(name: str, split: str, data_dir: Path | None = None) -> Corpus:

@@ -24,6 +24,7 @@ Split = Annotated[str, typer.Option(help="train, dev or test: three different wo
 
 @app.command(
     epilog=examples(
+        "searchgym world generate ./my-world",
         "searchgym world generate encyclopedia --out runs/world",
         "searchgym world generate ./my-world --out w -s entities=500 -s seed=3 --tasks 50",
         "searchgym world generate encyclopedia --out w -s wording.phrasing=heldout",
@@ -31,7 +32,10 @@ Split = Annotated[str, typer.Option(help="train, dev or test: three different wo
 )
 def generate(
     name: Name,
-    out: Annotated[Path, typer.Option(help="Folder for passages, tasks and facts.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for passages, tasks and facts. Without it, they are only made."),
+    ] = None,
     tasks: Annotated[int, typer.Option(min=0, help="Tasks per family.")] = 100,
     split: Split = "train",
     settings: Overrides = None,
@@ -39,7 +43,10 @@ def generate(
 ) -> None:
     """Generate a world, put it into words and ask about it; write it all as JSON lines.
 
-    Writes passages.jsonl, tasks.jsonl (only proved ones) and entities.jsonl (with all facts).
+    What is wrong with a card or schema of yours is named, all of it at once, and without
+    [bold]--out[/bold] nothing is written: this checks a world while you write it.
+
+    --out gets passages.jsonl, tasks.jsonl (only proved ones) and entities.jsonl (with all facts).
     Environments read them back: corpus="DIR/passages.jsonl", tasks="DIR/tasks.jsonl".
     """
     from ..engines.registry import build_engine
@@ -59,13 +66,14 @@ def generate(
             wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,
         )  # fmt: skip
         report = verify(built, made.world, made.corpus, build_engine("bm25", made.corpus))
-    with working("writing …"):
-        out.mkdir(parents=True, exist_ok=True)
-        with (out / "passages.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-            for passage in made.corpus:
-                file.write(json.dumps(passage._asdict(), ensure_ascii=False) + "\n")
-        TaskSet(report.kept).save(out / "tasks.jsonl")
-        to_jsonl(made.world, out / "entities.jsonl")
+    if out is not None:
+        with working("writing …"):
+            out.mkdir(parents=True, exist_ok=True)
+            with (out / "passages.jsonl").open("w", encoding="utf-8", newline="\n") as file:
+                for passage in made.corpus:
+                    file.write(json.dumps(passage._asdict(), ensure_ascii=False) + "\n")
+            TaskSet(report.kept).save(out / "tasks.jsonl")
+            to_jsonl(made.world, out / "entities.jsonl")
     facts = {
         "world": made.corpus.name,
         "entities": made.world.n_entities,
@@ -74,9 +82,9 @@ def generate(
         "corpus digest": made.corpus.digest,
         "tasks proved": len(report.kept),
         "tasks dropped": len(report.rejected),
-        "folder": str(out),
+        "folder": None if out is None else str(out),
     }
-    _print("Written", facts, as_json)
+    _print("Nothing is wrong; --out DIR writes it" if out is None else "Written", facts, as_json)
 
 
 @app.command(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Sequence
 
-from ..errors import WorldError, unknown
+from ..errors import WorldError, mistakes, unknown
 from .grammar import check_grammar
 from .schema import EntityType, Phrases, Property, Schema
 
@@ -14,32 +14,47 @@ LEAST = 6
 """Fewest phrasings of a property on the page's side and on the question's side."""
 
 
-def check_schema(schema: Schema, where: str) -> None:
-    """Raise ``WorldError`` for the first rule a schema breaks."""
+def check_schema(
+    schema: Schema, where: str, found: Sequence[str] = (), incomplete: Container[str] = ()
+) -> None:
+    """Raise ``WorldError`` with every rule a schema breaks.
+
+    ``found``: mistakes that are known already. ``incomplete``: the types and properties that lack
+    what could be checked.
+    """
+    if all_found := [*found, *_mistakes(schema, where, incomplete)]:
+        raise WorldError(mistakes(where, all_found))
+
+
+def _mistakes(schema: Schema, where: str, incomplete: Container[str]) -> Iterator[str]:
     if not schema.types:
-        raise WorldError(f"{where}: no types; a schema needs at least one [types.NAME] table")
+        yield f"{where}: no types; a schema needs at least one [types.NAME] table"
+        return  # of what is of these types, nothing can be said
     if not schema.properties:
-        raise WorldError(f"{where}: no relations or attributes; nothing could be asked")
+        yield f"{where}: no relations or attributes; nothing could be asked"
     types = {t.name: t for t in schema.types}
     properties = {p.name: p for p in schema.properties}
     for p in schema.properties:
-        _property(p, types, properties, f"{where}: {p.name}")
+        if p.name not in incomplete:
+            yield from _property(p, types, properties, f"{where}: {p.name}")
     for t in schema.types:
         mine = {p.name: p for p in schema.properties if p.source == t.name}
         if len(mine) > 60:
-            raise WorldError(f"{where}: {t.name} has {len(mine)} properties; at most 60 fit a page")
-        _type(t, mine, f"{where}: types.{t.name}")
-    _disjoint(schema.distractors, f"{where}: distractors")
+            yield f"{where}: {t.name} has {len(mine)} properties; at most 60 fit a page"
+        if t.name not in incomplete:
+            yield from _type(t, mine, f"{where}: types.{t.name}")
+    yield from _disjoint(schema.distractors, f"{where}: distractors")
     for phrase in _all(schema.distractors):
-        _slots(phrase, set(), {"s", "x"}, f"{where}: distractors")
+        yield from _slots(phrase, set(), {"s", "x"}, f"{where}: distractors")
 
 
 def check_rules(schema: Schema, where: str) -> None:
-    """Raise ``WorldError`` for a rule whose path or wording cannot be used."""
+    """Raise ``WorldError`` for a rule whose path cannot be used, or for all mistakes of wording."""
     from .rules import rule_properties
 
-    for p in rule_properties(schema.rules, schema.properties, where):
-        _asked(p, f"{where}: rules.{p.name}")
+    made = rule_properties(schema.rules, schema.properties, where)
+    if found := [line for p in made for line in _asked(p, f"{where}: rules.{p.name}")]:
+        raise WorldError(mistakes(where, found))
 
 
 def slots(phrase: str) -> list[str]:
@@ -57,33 +72,37 @@ def _all(phrases: Phrases) -> Iterable[str]:
     return (*phrases.train, *phrases.heldout)
 
 
-def _type(t: EntityType, mine: dict[str, Property], where: str) -> None:
+def _type(t: EntityType, mine: dict[str, Property], where: str) -> Iterator[str]:
     if not t.share > 0:
-        raise WorldError(f"{where}: share must be above 0, got {t.share}")
-    check_grammar(t.names, where)
+        yield f"{where}: share must be above 0, got {t.share}"
+    try:
+        check_grammar(t.names, where)
+    except WorldError as error:
+        yield str(error)
     if len(t.pronouns) not in (1, max(1, len(t.facets))):
-        raise WorldError(f"{where}: {len(t.pronouns)} pronouns for {len(t.facets)} facets")
+        yield f"{where}: {len(t.pronouns)} pronouns for {len(t.facets)} facets"
     for pronoun in t.pronouns:
         if pronoun.count("/") != 1:
-            raise WorldError(f"{where}: a pronoun is written like 'it/its', got {pronoun!r}")
+            yield f"{where}: a pronoun is written like 'it/its', got {pronoun!r}"
     if t.alias and t.alias != "full" and slots(t.alias) != ["a"]:
-        raise WorldError(f"{where}: alias must be 'full' or contain {{a}} once, got {t.alias!r}")
-    _disjoint(t.lead, f"{where}: lead")
+        yield f"{where}: alias must be 'full' or contain {{a}} once, got {t.alias!r}"
+    yield from _disjoint(t.lead, f"{where}: lead")
     for side, leads in (("lead", t.lead.train), ("lead_heldout", t.lead.heldout)):
         always = 0
         for lead in leads:
             used = slots(lead)
             if not lead.startswith("{s}") or used.count("s") != 1:
-                raise WorldError(f"{where}: {side}: must begin with {{s}} (used once): {lead!r}")
+                yield f"{where}: {side}: must begin with {{s}} (used once): {lead!r}"
             names = [u for u in used if u != "s"]
             if len(set(names)) != len(names):
-                raise WorldError(f"{where}: {side}: states a property twice: {lead!r}")
-            for name in names:
-                if name.removesuffix(".alias") not in mine:
-                    raise WorldError(f"{where}: {side}: {unknown('property', name, mine)}")
-            always += all(certain(mine[n.removesuffix(".alias")]) for n in names)
+                yield f"{where}: {side}: states a property twice: {lead!r}"
+            known = [n.removesuffix(".alias") for n in names]
+            for name, bare in zip(names, known, strict=True):
+                if bare not in mine:
+                    yield f"{where}: {side}: {unknown('property', name, mine)}"
+            always += all(n not in mine or certain(mine[n]) for n in known)
         if not always:
-            raise WorldError(
+            yield (
                 f"{where}: {side}: at least one first sentence must use only properties that every "
                 f"{t.noun} has: presence = 1, and no 1-1, 1-n, acyclic or within relation"
             )
@@ -91,47 +110,48 @@ def _type(t: EntityType, mine: dict[str, Property], where: str) -> None:
 
 def _property(
     p: Property, types: dict[str, EntityType], properties: dict[str, Property], where: str
-) -> None:
-    for end in (p.source, p.target):
-        if end is not None and end not in types:
-            raise WorldError(f"{where}: {unknown('type', end, types)}")
+) -> Iterator[str]:
+    ends = [end for end in (p.source, p.target) if end is not None]
+    for end in ends:
+        if end not in types:
+            yield f"{where}: {unknown('type', end, types)}"
     if not 0.0 < p.presence <= 1.0:
-        raise WorldError(f"{where}: presence must be in (0, 1], got {p.presence}")
-    _enough(p.document, f"{where}: document")
+        yield f"{where}: presence must be in (0, 1], got {p.presence}"
+    yield from _enough(p.document, f"{where}: document")
     for phrase in _all(p.document):
-        _slots(phrase, {"s", "o"}, {"s", "o"}, where)
-        if slots(phrase).count("o") != 1:
-            raise WorldError(f"{where}: document: {{o}} must occur once: {phrase!r}")
-    _disjoint(p.document, f"{where}: document")
-    _asked(p, where)
-    if p.is_relation:
-        _relation(p, types, properties, where)
-    else:
-        _attribute(p, properties, where)
+        yield from _slots(phrase, {"s", "o"}, {"s", "o"}, where)
+        if slots(phrase).count("o") > 1:
+            yield f"{where}: document: {{o}} must occur once: {phrase!r}"
+    yield from _disjoint(p.document, f"{where}: document")
+    yield from _asked(p, where)
+    if p.is_relation and all(end in types for end in ends):
+        yield from _relation(p, types, properties, where)
+    elif not p.is_relation:
+        yield from _attribute(p, properties, where)
 
 
-def _enough(phrases: Phrases, where: str) -> None:
+def _enough(phrases: Phrases, where: str) -> Iterator[str]:
     if len(phrases.train) + len(phrases.heldout) < LEAST or not all(phrases_sides(phrases)):
-        raise WorldError(
+        yield (
             f"{where}: {len(phrases.train)} train + {len(phrases.heldout)} held-out phrasings; "
             f"at least {LEAST} in all are needed, with some on either side"
         )
 
 
-def _asked(p: Property, where: str) -> None:
+def _asked(p: Property, where: str) -> Iterator[str]:
     """Check the wording by which questions ask for a relation or attribute."""
-    _enough(p.question, f"{where}: question")
+    yield from _enough(p.question, f"{where}: question")
     for phrase in _all(p.question):
-        _slots(phrase, {"s"}, {"s", "o"}, where)
+        yield from _slots(phrase, {"s"}, {"s", "o"}, where)
         if "o" in slots(phrase):
-            raise WorldError(f"{where}: question: {{o}} would give the answer away: {phrase!r}")
+            yield f"{where}: question: {{o}} would give the answer away: {phrase!r}"
     for kind, slot in (("noun", "s"), ("inverse", "o")):
         for phrase in _all(getattr(p, kind)):
-            _slots(phrase, {slot}, {slot}, f"{where}: {kind}")
+            yield from _slots(phrase, {slot}, {slot}, f"{where}: {kind}")
     if not all(phrases_sides(p.noun)):
-        raise WorldError(f"{where}: noun: needs phrases in both noun and noun_heldout")
+        yield f"{where}: noun: needs phrases in both noun and noun_heldout"
     for kind in ("question", "noun", "inverse"):
-        _disjoint(getattr(p, kind), f"{where}: {kind}")
+        yield from _disjoint(getattr(p, kind), f"{where}: {kind}")
 
 
 def phrases_sides(phrases: Phrases) -> tuple[bool, bool]:
@@ -141,94 +161,91 @@ def phrases_sides(phrases: Phrases) -> tuple[bool, bool]:
 
 def _relation(
     p: Property, types: dict[str, EntityType], properties: dict[str, Property], where: str
-) -> None:
+) -> Iterator[str]:
     assert p.target is not None
     if p.cardinality not in ("1-1", "n-1", "1-n", "n-n"):
-        raise WorldError(
-            f"{where}: {unknown('cardinality', p.cardinality, ('1-1', 'n-1', '1-n', 'n-n'))}"
-        )
+        yield (f"{where}: {unknown('cardinality', p.cardinality, ('1-1', 'n-1', '1-n', 'n-n'))}")
     loops = p.source == p.target
     if p.acyclic and not loops:
-        raise WorldError(
+        yield (
             f"{where}: acyclic needs source and target of one type, got {p.source} -> {p.target}; "
             "relations between different types have no cycles to forbid"
         )
     if p.gap and not (p.acyclic and 0 < p.gap < 1):
-        raise WorldError(f"{where}: gap needs acyclic = true and a value in (0, 1), got {p.gap}")
+        yield f"{where}: gap needs acyclic = true and a value in (0, 1), got {p.gap}"
     if p.symmetric:
         if not loops:
-            raise WorldError(f"{where}: symmetric needs source and target of one type")
+            yield f"{where}: symmetric needs source and target of one type"
         if p.acyclic:
-            raise WorldError(f"{where}: symmetric and acyclic exclude each other")
+            yield f"{where}: symmetric and acyclic exclude each other"
         if p.cardinality not in ("1-1", "n-n"):
-            raise WorldError(
-                f"{where}: a symmetric relation is 1-1 or n-n, {p.cardinality} is impossible"
-            )
+            yield (f"{where}: a symmetric relation is 1-1 or n-n, {p.cardinality} is impossible")
         if p.target_facet:
-            raise WorldError(f"{where}: a symmetric relation cannot ask for a target_facet")
+            yield f"{where}: a symmetric relation cannot ask for a target_facet"
     if p.target_facet and p.target_facet not in types[p.target].facets:
         known = types[p.target].facets
-        raise WorldError(f"{where}: target_facet: {unknown('facet', p.target_facet, known)}")
+        yield f"{where}: target_facet: {unknown('facet', p.target_facet, known)}"
     if p.within:
         via = properties.get(p.within)
         if via is None:
-            raise WorldError(f"{where}: within: {unknown('relation', p.within, properties)}")
+            yield f"{where}: within: {unknown('relation', p.within, properties)}"
+            return
         if (via.source, via.target) != (p.target, p.source):
-            raise WorldError(
+            yield (
                 f"{where}: within = {p.within!r} must lead from {p.target} to {p.source}, "
                 f"it leads from {via.source} to {via.target}"
             )
         if p.cardinality not in ("1-1", "n-1") or p.acyclic or p.symmetric or via.within:
-            raise WorldError(f"{where}: within goes with a plain 1-1 or n-1 relation only")
+            yield f"{where}: within goes with a plain 1-1 or n-1 relation only"
 
 
-def _attribute(p: Property, properties: dict[str, Property], where: str) -> None:
+def _attribute(p: Property, properties: dict[str, Property], where: str) -> Iterator[str]:
     kinds = ("date", "year", "count", "category")
     if p.value not in kinds:
-        raise WorldError(f"{where}: {unknown('value', str(p.value), kinds)}")
+        yield f"{where}: {unknown('value', str(p.value), kinds)}"
+        return
     if p.value == "category":
         if len(set(p.categories)) < 2 or len(set(p.categories)) != len(p.categories):
-            raise WorldError(f"{where}: categories must be at least two different texts")
+            yield f"{where}: categories must be at least two different texts"
         if p.ordered or p.after:
-            raise WorldError(f"{where}: ordered and after are for dates, years and counts")
+            yield f"{where}: ordered and after are for dates, years and counts"
         return
     least = 1 if p.value in ("date", "year") and not p.after else 0
     if not least <= p.low < p.high:
-        raise WorldError(f"{where}: needs {least} <= low < high, got low={p.low} high={p.high}")
+        yield f"{where}: needs {least} <= low < high, got low={p.low} high={p.high}"
     if p.value in ("date", "year") and p.high > 9000:
-        raise WorldError(f"{where}: years end at 9000, got high={p.high}")
+        yield f"{where}: years end at 9000, got high={p.high}"
     for name in (p.more, p.less):
         if name and name.count("|") != 1:
-            raise WorldError(
-                f"{where}: write 'older|oldest' (comparative|superlative), got {name!r}"
-            )
+            yield (f"{where}: write 'older|oldest' (comparative|superlative), got {name!r}")
     if p.latest and not (p.after and 0 < p.latest <= 9000):
-        raise WorldError(f"{where}: latest goes with after and is a year, got {p.latest}")
+        yield f"{where}: latest goes with after and is a year, got {p.latest}"
     if p.after:
         first = properties.get(p.after)
         if first is None:
-            raise WorldError(f"{where}: after: {unknown('attribute', p.after, properties)}")
+            yield f"{where}: after: {unknown('attribute', p.after, properties)}"
+            return
         if first.source != p.source or first.value != p.value or first.after:
-            raise WorldError(
+            yield (
                 f"{where}: after = {p.after!r} must be a {p.value} of the same type that does not "
                 "itself come after another"
             )
         if first.presence < 1.0:
-            raise WorldError(f"{where}: after = {p.after!r} needs an attribute with presence = 1")
+            yield f"{where}: after = {p.after!r} needs an attribute with presence = 1"
 
 
-def _slots(phrase: str, must: set[str], may: set[str], where: str) -> None:
+def _slots(phrase: str, must: set[str], may: set[str], where: str) -> Iterator[str]:
     used = slots(phrase)
     for slot in used:
         if slot not in may:
-            raise WorldError(f"{where}: {unknown('slot', slot, may)} In: {phrase!r}")
+            yield f"{where}: {unknown('slot', slot, may)} In: {phrase!r}"
     missing = must - set(used)
     if missing or phrase.count("{") != len(used) or phrase.count("}") != len(used):
         lack = ", ".join("{" + m + "}" for m in sorted(missing)) or "balanced braces"
-        raise WorldError(f"{where}: phrase lacks {lack}: {phrase!r}")
+        yield f"{where}: phrase lacks {lack}: {phrase!r}"
 
 
-def _disjoint(phrases: Phrases, where: str) -> None:
+def _disjoint(phrases: Phrases, where: str) -> Iterator[str]:
     def key(text: str) -> str:
         return " ".join(text.lower().split())
 
@@ -238,5 +255,5 @@ def _disjoint(phrases: Phrases, where: str) -> None:
             if key(text) in seen:
                 other = seen[key(text)]
                 why = "twice" if other == side else "in both the train and the heldout phrasings"
-                raise WorldError(f"{where}: {text!r} occurs {why}; they must be disjoint")
+                yield f"{where}: {text!r} occurs {why}; they must be disjoint"
             seen[key(text)] = side

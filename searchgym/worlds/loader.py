@@ -1,9 +1,9 @@
-"""Reading a schema from TOML or a mapping, with one clear error for whatever is wrong with it."""
+"""Reading a schema from TOML or a mapping, with one error that names all that is wrong with it."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -37,6 +37,7 @@ _RULE = {
     "path": str, "least": str, "most": str,
     **dict.fromkeys((*_ASKED, *(f"{k}_heldout" for k in _ASKED)), list),
 }  # fmt: skip
+_ASIDE: dict[str, type] = {"distractors": list, "distractors_heldout": list}
 _KINDS = {str: "text", float: "a number", int: "a whole number", bool: "true or false",
           list: "a list of texts"}  # fmt: skip
 
@@ -68,7 +69,7 @@ def schema_path(source: str | Path) -> Path:
 def load_schema(source: str | Path | Mapping[str, Any]) -> Schema:
     """Load a schema from a TOML file, a mapping of the same shape, or a shipped world's id.
 
-    Raises ``WorldError`` naming the first thing that is wrong: a misspelt key or type, too few or
+    Raises ``WorldError`` naming everything that is wrong: misspelt keys or types, too few or
     overlapping phrasings, a relation that no world could satisfy.
     """
     if isinstance(source, Mapping):
@@ -130,35 +131,70 @@ def _rule_row(rule: Rule) -> dict[str, Any]:
     return row
 
 
+class _Rows:
+    """Tables of a schema as they are read: what is wrong is noted, and what is left goes on, so
+    that one reading tells all mistakes."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.found: list[str] = []
+        self.incomplete: set[str] = set()
+        """Types and properties that lack what they need."""
+
+    def table(self, value: object, where: str) -> Mapping[str, Any]:
+        if isinstance(value, Mapping):
+            return value
+        self.found.append(f"{where}: expected a table, got {type(value).__name__}")
+        return {}
+
+    def tables(self, data: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
+        """The tables of a kind by name, as they are."""
+        here = f"{self.where}: {kind}"
+        rows = self.table(data.get(kind, {}), here)
+        return {name: self.table(row, f"{here}.{name}") for name, row in rows.items()}
+
+    def sound(
+        self, name: str, row: Mapping[str, Any], kinds: Mapping[str, type], needed: Sequence[str],
+        where: str,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """The entries of a row that are known and of their kind."""
+        wrong = dict(_wrong(row, kinds, where))
+        self.found += wrong.values()
+        if lacking := [key for key in needed if key not in row]:
+            self.found += [f"{where}: missing {key!r}" for key in lacking]
+        if lacking or any(key in wrong for key in needed):
+            self.incomplete.add(name)
+        return {key: value for key, value in row.items() if key not in wrong}
+
+
 def _build(data: Mapping[str, Any], where: str) -> Schema:
-    _known(data, _TOP, where, "key")
-    types = tuple(
-        _type(name, _table(row, f"{where}: types.{name}"), f"{where}: types.{name}")
-        for name, row in _table(data.get("types", {}), f"{where}: types").items()
-    )
-    relations = _table(data.get("relations", {}), f"{where}: relations")
-    attributes = _table(data.get("attributes", {}), f"{where}: attributes")
-    rows: dict[str, Mapping[str, Any]] = {}
-    for kind, table in (("relations", relations), ("attributes", attributes)):
-        for name, row in table.items():
-            if name in rows:
-                raise WorldError(
-                    f"{where}: {name!r} is both a relation and an attribute; rename one"
-                )
-            rows[name] = _table(row, f"{where}: {kind}.{name}")
+    read = _Rows(where)
+    read.found += [f"{where}: {unknown('key', key, _TOP)}" for key in data if key not in _TOP]
+    types = []
+    for name, row in read.tables(data, "types").items():
+        row = read.sound(name, row, _TYPE, ("share", "names", "lead"), f"{where}: types.{name}")
+        types.append(_type(name, row))
+    relations, attributes = read.tables(data, "relations"), read.tables(data, "attributes")
+    for name in relations.keys() & attributes.keys():
+        read.found.append(f"{where}: {name!r} is both a relation and an attribute; rename one")
+    rows = {**attributes, **relations}
     properties = []
-    for name, row in rows.items():
-        kind = "relations" if name in relations else "attributes"
-        here = f"{where}: {kind}.{name}"
-        _keys(row, _RELATION if kind == "relations" else _ATTRIBUTE, here)
-        properties.append(_property(name, row, rows, kind == "relations", here))
+    for name in [*relations, *(name for name in attributes if name not in relations)]:
+        relation = name in relations
+        here = f"{where}: {'relations' if relation else 'attributes'}.{name}"
+        kinds = _RELATION if relation else _ATTRIBUTE
+        needed = ("source", "target", "cardinality") if relation else ("source", "value")
+        row = read.sound(name, rows[name], kinds, needed, here)
+        properties.append(_property(name, _with_wording(row, rows, here, read), relation))
+    rules = []
+    for name, row in read.tables(data, "rules").items():
+        row = read.sound(name, row, _RULE, ("path",), f"{where}: rules.{name}")
+        rules.append(_rule(name, row))
     name = str(data.get("name", Path(where).parent.name or "schema"))
-    rules = tuple(
-        _rule(name, _table(row, f"{where}: rules.{name}"), f"{where}: rules.{name}")
-        for name, row in _table(data.get("rules", {}), f"{where}: rules").items()
-    )
-    schema = Schema(name, types, tuple(properties), _phrases(data, "distractors"), rules)
-    check_schema(schema, where)
+    aside = read.sound("", {k: data[k] for k in _ASIDE if k in data}, _ASIDE, (), where)
+    distractors = _phrases(aside, "distractors")
+    schema = Schema(name, tuple(types), tuple(properties), distractors, tuple(rules))
+    check_schema(schema, where, read.found, read.incomplete)
     if rules and not Path(where).is_relative_to(catalog("corpora")):
         # Those of shipped worlds are checked by the tests, and again where a task uses them.
         from .checks import check_rules
@@ -167,28 +203,21 @@ def _build(data: Mapping[str, Any], where: str) -> Schema:
     return schema
 
 
-def _rule(name: str, row: Mapping[str, Any], where: str) -> Rule:
-    _keys(row, _RULE, where)
-    if "path" not in row:
-        raise WorldError(f"{where}: missing 'path'")
+def _rule(name: str, row: Mapping[str, Any]) -> Rule:
     asked = {kind: _phrases(row, kind) for kind in _ASKED}
     least, most = str(row.get("least", "")), str(row.get("most", ""))
-    return Rule(name, str(row["path"]), **asked, least=least, most=most)
+    return Rule(name, str(row.get("path", "")), **asked, least=least, most=most)
 
 
-def _type(name: str, row: Mapping[str, Any], where: str) -> EntityType:
-    _keys(row, _TYPE, where)
-    for key in ("share", "names", "lead"):
-        if key not in row:
-            raise WorldError(f"{where}: missing {key!r}")
+def _type(name: str, row: Mapping[str, Any]) -> EntityType:
     noun = str(row.get("noun", name.replace("_", " ")))
     facets = _texts(row, "facets")
     return EntityType(
         name=name,
         noun=noun,
         plural=str(row.get("plural", noun + "s")),
-        share=float(row["share"]),
-        names=str(row["names"]),
+        share=float(row.get("share", 1.0)),
+        names=str(row.get("names", "")),
         lead=_phrases(row, "lead"),
         hub=bool(row.get("hub", False)),
         facets=facets,
@@ -198,50 +227,49 @@ def _type(name: str, row: Mapping[str, Any], where: str) -> EntityType:
     )
 
 
-def _property(
-    name: str,
-    row: Mapping[str, Any],
-    rows: Mapping[str, Mapping[str, Any]],
-    relation: bool,
-    where: str,
-) -> Property:
+def _with_wording(
+    row: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]], where: str, read: _Rows
+) -> Mapping[str, Any]:
+    """The row with the wording that it borrows from the property it is ``like``."""
+    if "like" not in row:
+        return row
+    like = rows.get(row["like"])
+    if like is None:
+        read.found.append(f"{where}: like: {unknown('property', row['like'], rows)}")
+    elif "like" in like:
+        read.found.append(f"{where}: like: {row['like']!r} itself borrows its wording; copy it")
     merged = dict(row)
-    if "like" in row:
-        if row["like"] not in rows:
-            raise WorldError(f"{where}: like: {unknown('property', str(row['like']), rows)}")
-        like = rows[row["like"]]
-        if "like" in like:
-            raise WorldError(f"{where}: like: {row['like']!r} itself borrows its wording; copy it")
-        for kind in _WORDING:
-            # Wording is borrowed per kind, both sides at once, so train and held-out stay a pair.
-            if kind not in row and f"{kind}_heldout" not in row:
-                merged |= {k: like[k] for k in (kind, f"{kind}_heldout") if k in like}
-    needed = ("source", "target", "cardinality") if relation else ("source", "value")
-    for key in needed:
-        if key not in merged:
-            raise WorldError(f"{where}: missing {key!r}")
+    for kind in _WORDING if like else ():
+        # Wording is borrowed per kind, both sides at once, so train and held-out stay a pair.
+        if kind not in row and f"{kind}_heldout" not in row:
+            sides = (kind, f"{kind}_heldout")
+            merged |= {k: like[k] for k in sides if not _misfit(k, like.get(k), list)}
+    return merged
+
+
+def _property(name: str, row: Mapping[str, Any], relation: bool) -> Property:
     return Property(
         name=name,
-        source=merged["source"],
-        target=merged["target"] if relation else None,
-        cardinality=cast(Cardinality, merged.get("cardinality", "n-1")),
-        **{kind: _phrases(merged, kind) for kind in _WORDING},
-        acyclic=bool(merged.get("acyclic", False)),
-        symmetric=bool(merged.get("symmetric", False)),
-        presence=float(merged.get("presence", 1.0)),
-        value=None if relation else cast(ValueKind, merged["value"]),
-        low=int(merged.get("low", 0)),
-        high=int(merged.get("high", 0)),
-        unit=str(merged.get("unit", "")),
-        categories=_texts(merged, "categories"),
-        more=str(merged.get("more", "")),
-        less=str(merged.get("less", "")),
-        target_facet=str(merged.get("target_facet", "")),
-        gap=float(merged.get("gap", 0.0)),
-        ordered=bool(merged.get("ordered", False)),
-        after=str(merged.get("after", "")),
-        latest=int(merged.get("latest", 0)),
-        within=str(merged.get("within", "")),
+        source=row.get("source", ""),
+        target=row.get("target", "") if relation else None,
+        cardinality=cast(Cardinality, row.get("cardinality", "n-1")),
+        **{kind: _phrases(row, kind) for kind in _WORDING},
+        acyclic=bool(row.get("acyclic", False)),
+        symmetric=bool(row.get("symmetric", False)),
+        presence=float(row.get("presence", 1.0)),
+        value=None if relation else cast(ValueKind, row.get("value", "count")),
+        low=int(row.get("low", 0)),
+        high=int(row.get("high", 0)),
+        unit=str(row.get("unit", "")),
+        categories=_texts(row, "categories"),
+        more=str(row.get("more", "")),
+        less=str(row.get("less", "")),
+        target_facet=str(row.get("target_facet", "")),
+        gap=float(row.get("gap", 0.0)),
+        ordered=bool(row.get("ordered", False)),
+        after=str(row.get("after", "")),
+        latest=int(row.get("latest", 0)),
+        within=str(row.get("within", "")),
     )
 
 
@@ -253,27 +281,22 @@ def _phrases(row: Mapping[str, Any], key: str) -> Phrases:
     return Phrases(_texts(row, key), _texts(row, f"{key}_heldout"))
 
 
-def _table(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise WorldError(f"{where}: expected a table, got {type(value).__name__}")
-    return value
-
-
-def _known(row: Mapping[str, Any], allowed: Iterable[str], where: str, kind: str) -> None:
-    names = tuple(allowed)
-    for key in row:
-        if key not in names:
-            raise WorldError(f"{where}: {unknown(kind, str(key), names)}")
-
-
-def _keys(row: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> None:
-    _known(row, kinds, where, "key")
+def _wrong(
+    row: Mapping[str, Any], kinds: Mapping[str, type], where: str
+) -> Iterator[tuple[str, str]]:
+    """The keys of a row that are unknown or not of their kind, each with what is wrong."""
     for key, value in row.items():
-        kind = kinds[key]
-        fits = isinstance(value, (int, float) if kind is float else kind)
-        if kind in (int, float) and isinstance(value, bool):
-            fits = False
-        if kind is list:
-            fits = isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
-        if not fits:
-            raise WorldError(f"{where}: {key} must be {_KINDS[kind]}, got {value!r}")
+        if key not in kinds:
+            yield key, f"{where}: {unknown('key', str(key), kinds)}"
+        elif (misfit := _misfit(key, value, kinds[key])) is not None:
+            yield key, f"{where}: {misfit}"
+
+
+def _misfit(key: str, value: object, kind: type) -> str | None:
+    """What is wrong with a value; None if it is of its kind."""
+    fits = isinstance(value, (int, float) if kind is float else kind)
+    if kind in (int, float) and isinstance(value, bool):
+        fits = False
+    if kind is list:
+        fits = isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
+    return None if fits else f"{key} must be {_KINDS[kind]}, got {value!r}"

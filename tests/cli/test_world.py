@@ -49,6 +49,22 @@ def test_the_same_seed_writes_the_same_bytes(cli: Cli, written: Path, tmp_path: 
         assert (again / name).read_bytes() == (written / name).read_bytes()
 
 
+def test_a_world_is_checked_without_writing(cli: Cli, tmp_path: Path) -> None:
+    done = cli("world", "generate", "encyclopedia", *SMALL, "--tasks", 1, "--json")
+    assert (done.code, done.json["folder"], done.json["entities"]) == (0, None, 400)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "card.toml").write_text('id = "other"\nkind = "world"\nsummry = "A world."\n')
+    (mine / "schema.toml").write_text('[types.firm]\nshare = 1\nnames = "cty"\n')
+    for command in ("generate", "inspect"):
+        done = cli("world", command, mine)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        for told in ("does not match its folder 'mine'", "Did you mean 'summary'",
+                     "'summary' is missing", "types.firm: missing 'lead'",
+                     "no relations or attributes"):  # fmt: skip
+            assert told in done.err, (command, told, done.err)
+
+
 def test_another_wording_leaves_the_graph(cli: Cli, written: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     wording = ["-s", "wording.seed=9"]

@@ -132,5 +132,32 @@ def test_bad_schemas_say_what_is_wrong(
     assert "\n" not in str(caught.value)
 
 
+def test_all_mistakes_are_told_at_once() -> None:
+    data = small()
+    wrong: list[tuple[tuple[Any, ...], str]] = [
+        (("relations", "home", "targte", "town"), "relations.home: unknown key 'targte'"),
+        (("relations", "home", "noun_heldout", []), "home: noun: needs phrases in both noun and"),
+        (("relations", "home", "document", ["{s} is at {o}."]), "home: document: 1 train +"),
+        (("relations", "likes", "target", "twon"), "likes: unknown type 'twon'"),
+        (("relations", "married", "presence", "often"), "presence must be a number, got 'often'"),
+        (("attributes", "size", {}), "attributes.size: missing 'source'"),
+        (("attributes", "kind", "categories", ["port"]), "kind: categories must be at least two"),
+        (
+            ("types", "person", "names", "citty"),
+            "types.person: names: unknown name grammar 'citty'",
+        ),
+        (("types", "town", "lead", ["A town is {s}."]), "types.town: lead: must begin with {s}"),
+        (("distractors", ["{s} met {o}."]), "distractors: unknown slot 'o'"),
+    ]
+    for change, _ in wrong:
+        _set(*change)(data)
+    with pytest.raises(WorldError) as caught:
+        load_schema(data)
+    told = str(caught.value)
+    assert [line for _, line in wrong if line not in told] == []
+    assert told.startswith("small: ")
+    assert "mistakes: (1) " in told
+
+
 def test_the_small_schema_itself_is_good() -> None:
     assert len(load_schema(small()).properties) == 15

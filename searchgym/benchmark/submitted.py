@@ -38,8 +38,10 @@ from ..types import Task, TurnRequest
 from ..utils.files import read_json
 from ..utils.trust import registered_only
 
-_TOOK = ("tokens_in", "tokens_out", "cost", "overflowed", "length_cut", "judge", "retries")
-"""Columns that an agent, its server or a judge reports: they cannot be recomputed."""
+_TOOK = ("tokens_in", "tokens_out", "cost", "overflowed", "length_cut", "judge", "retries",
+         "no_action")  # fmt: skip
+"""Columns that an agent, its server or a judge reports, which cannot be recomputed, and a quotation
+that older results lack."""
 _OWN = ("agent", "batch", "tokens", "versions", "judge", "environment", "questions",
         "scoring")  # fmt: skip
 """Settings that describe the agent or the machine, or are checked apart."""

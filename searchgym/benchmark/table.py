@@ -13,7 +13,7 @@ from ..evaluation.crossed import crossed_interval, crossed_p
 from ..evaluation.intervals import Interval, holm, mean_interval
 from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult
-from ..evaluation.shown import frame, html_table, lost_note
+from ..evaluation.shown import caveats, frame, html_table, unreadable
 from ..scoring.evidence import mean_defined
 from .gains import (
     Drop,
@@ -218,7 +218,7 @@ class TransferTable:
             intervals = [self.cell(rung, agent, "f1") for agent in self.agents]
             cells = ["–" if c is None else format(c, ".2f") for c in intervals]
             rows.append([f"{rung} ({self.questions(rung):,})", *cells])
-        lost = lost_note(r for results in self.results.values() for r in results)
+        lost = caveats(r for results in self.results.values() for r in results)
         return html_table(["set", *self.agents], rows, f"F1, mean [95 % interval].{lost}")
 
     def plot(self, metric: str = "f1") -> Figure:
@@ -238,6 +238,13 @@ class TransferTable:
             MissingExtraError: pandas is missing (extra ``frames``).
         """
         return frame(self.rows())
+
+    def unreadable(self) -> dict[str, dict[str, Any]]:
+        """Return the agents most of whose turns on a rung were no legal action, with one of them
+        and what could be read."""
+        own = {a: [r for rung in self.rungs for r in self.results.get((rung, a), ())]
+               for a in self.agents}  # fmt: skip
+        return {a: wrong for a, rs in own.items() if (wrong := unreadable(rs)) is not None}
 
     def to_json(self, contrasts: Sequence[Contrast] = ()) -> dict[str, Any]:
         """The table, its comparisons and, per rung, the settings that move its numbers."""
@@ -261,6 +268,7 @@ class TransferTable:
             "drops": [{**d._asdict(), "drop": d.drop._asdict()} for d in self.drops()],
             "gains": [_gain_json(g) for g in self.gains()],
             "used": self.used(),
+            "unreadable": self.unreadable(),
             "contrasts": [
                 {**c._asdict(), "difference": c.difference._asdict()} for c in contrasts
             ],

@@ -58,7 +58,7 @@ def compare(
     from ..evaluation.power import power_note
     from ..evaluation.result import EvalResult
     from ..evaluation.result import compare as paired
-    from ..evaluation.shown import lost_note
+    from ..evaluation.shown import caveats
 
     if len(results) < 2:
         raise EvaluationError(f"got {len(results)} result; name two or more files")
@@ -123,8 +123,8 @@ def compare(
             for i, r in enumerate(loaded)
         ],
     )  # fmt: skip
-    if lost := lost_note(loaded):
-        say(lost.strip())
+    if notes := caveats(loaded):
+        say(notes.strip())
     if note:
         say(textwrap.fill(note, console().width))
     for pair, differs in unlike.items():

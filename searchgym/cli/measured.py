@@ -43,7 +43,7 @@ class AgentResults(NamedTuple):
 def print_measured(measured: Sequence[AgentResults], env: str, *, full: bool = False) -> None:
     """One table and one verdict; ``full``: every table that says something."""
     from ..evaluation.power import power_note
-    from ..evaluation.shown import lost_note
+    from ..evaluation.shown import caveats, unreadable, unreadable_note
 
     n, several = len(measured[0].first.rows), len(measured[0].shown)
     samples = f", the first of {several} samples" if several > 1 else ""
@@ -52,9 +52,12 @@ def print_measured(measured: Sequence[AgentResults], env: str, *, full: bool = F
         [_scores(m) for m in measured],
     )
     out = console()
-    out.print(printable(verdict(measured) + lost_note(m.first for m in measured)), markup=False)
+    out.print(printable(verdict(measured) + caveats(m.first for m in measured)), markup=False)
     for note in filter(None, (power_note(n), _unasked(measured))):
         say(textwrap.fill(note, out.width))
+    for m in measured:
+        if (wrong := unreadable(m.opened or m.closed)) is not None:
+            say(textwrap.fill(printable(unreadable_note(m.first.agent, wrong)), out.width))
     if judged := [_judged(m.first) for m in measured if _has_judge(m.first)]:
         print_table("The judge beside exact match", judged)
     if full:
@@ -179,6 +182,7 @@ def records(measured: Sequence[AgentResults], env: str) -> list[dict[str, Any]]:
 
 def _record(m: AgentResults, env: str) -> dict[str, Any]:
     from ..evaluation.frontier import within
+    from ..evaluation.shown import unreadable
 
     first = m.first
     most = max(row.searches for row in first.rows)
@@ -201,6 +205,8 @@ def _record(m: AgentResults, env: str) -> dict[str, Any]:
         "seconds": first.duration_s,
         "tokens": first.settings["tokens"],
     }
+    if (wrong := unreadable(m.shown)) is not None:
+        out["unreadable"] = wrong
     if len(m.shown) > 1:
         out["samples"] = {name: v._asdict() for name, v in _samples(m).items()}
     for row in _boundary(m):

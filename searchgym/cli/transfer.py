@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError, unknown
+from ..text import printable
 from .finetune import fine_tunes
 from .names import named
 from .output import JsonFlag, console, examples, print_json, print_table, progress, say, working
@@ -167,6 +168,7 @@ def transfer(
     from ..benchmark.ladder_table import print_ladder
     from ..benchmark.report import save_report
     from ..benchmark.rungs import REAL_SETS
+    from ..evaluation.shown import unreadable_note
 
     names = [*(agents or ()), *(agent or ())] or list(DEFAULT)
     cards = {name: card for name in names if (card := _learning(name)) is not None}
@@ -208,6 +210,8 @@ def transfer(
             _print_lacks(traits)
         for line in table.absent:
             say(f"absent: {line}")
+    for name, wrong in table.unreadable().items():
+        say(printable(unreadable_note(name, wrong)))
     say(f"report: {written.get('html', written['json'])}")
     if not table.complete:
         raise KeyboardInterrupt

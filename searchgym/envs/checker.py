@@ -22,6 +22,7 @@ from ..core.episode import Episode
 from ..errors import CheckError
 from ..seeding import stream
 from ..text import normalise_answer
+from .registration import vector_form
 from .search import SearchEnv
 
 MALFORMED = (
@@ -219,11 +220,13 @@ def check_vector_env(env_id: str, *, num_envs: int = 4, steps: int = 12, **keywo
     """
     from gymnasium.vector import AutoresetMode
 
-    if gym.spec(env_id).vector_entry_point is None:
+    spec = gym.spec(env_id)
+    if spec.vector_entry_point is None:
+        made_by = spec.entry_point if isinstance(spec.entry_point, str) else "my_module:MyEnv"
         raise CheckError(
             f"{env_id} is registered without vector_entry_point, so make_vec steps one "
-            "after the other: add vector_entry_point='searchgym.envs.vector:my_module.MyEnv'"
-            " (its entry_point with a dot for the colon) to gym.register, or pass --no-vector"
+            f"after the other: add vector_entry_point={vector_form(made_by)!r} to gym.register, "
+            "or pass --no-vector"
         )
     for mode in AutoresetMode:
         vector = gym.make_vec(env_id, num_envs=num_envs, autoreset_mode=mode, **keywords)

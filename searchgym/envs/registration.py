@@ -54,16 +54,18 @@ def register_card(card: Card) -> None:
         gym.register(
             id=env_id,
             entry_point=entry,
-            vector_entry_point=card.body.get("vector_use", _vector_form(card.body.get("use"))),
+            vector_entry_point=card.body.get("vector_use", vector_form(entry)),
             kwargs=kwargs,
             order_enforce=True,
             disable_env_checker=False,
         )
 
 
-def _vector_form(use: str | None) -> str:
-    """The entry point of the vector environment that plays what ``use`` makes."""
-    return VECTOR_ENTRY_POINT if use is None else f"{VECTOR_MODULE}:{use.replace(':', '.')}"
+def vector_form(entry: str) -> str:
+    """Return the entry point of the vector environment that plays what ``entry`` makes."""
+    if entry == ENTRY_POINT:
+        return VECTOR_ENTRY_POINT
+    return f"{VECTOR_MODULE}:{entry.replace(':', '.')}"
 
 
 def register_catalog() -> None:

@@ -18,11 +18,15 @@ from ..errors import EvaluationError, unknown
 from ..rewards.outcome import MEASURES
 from ..scoring.evidence import ndcg_at, precision_at, reciprocal_rank
 from ..text import is_abstention
-from ..types import Failure
+from ..types import Failure, Invalid
 from .intervals import RESAMPLES, Interval, mean_interval
 
 _CUT = ("max_turns", "max_chars", "max_tokens")
 """Ends forced by a budget."""
+
+
+_SHOWN = 160
+"""Characters of a turn that is quoted."""
 
 
 class Row(NamedTuple):
@@ -84,6 +88,9 @@ class Row(NamedTuple):
     """F1 over the parts of an answer; NaN where the question asks for one thing."""
     own: Mapping[str, float] = {}
     """The reward's own parts by name, unweighted, each summed over the episode."""
+    no_action: str = ""
+    """The first turn that was not a legal action, shortened, with the reason, where most turns of
+    the episode were not."""
 
     @property
     def infra_error(self) -> bool:
@@ -171,6 +178,7 @@ def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
         reward=sum(turn.reward for turn in episode.turns),
         set_f1=outcome.set_f1 if task.items else math.nan,
         own={name: value for name, value in parts.items() if name not in (*MEASURES, "set_f1")},
+        no_action=_no_action(episode) if 2 * parts["invalid"] > len(episode.turns) else "",
     )
 
 
@@ -184,6 +192,15 @@ def _failure(episode: Episode) -> str:
     results = [result for turn in episode.turns for result in turn.results]
     failures = [result for result in results if isinstance(result, Failure)]
     return f"{failures[-1].kind}: {failures[-1].message}" if failures else ""
+
+
+def _no_action(episode: Episode) -> str:
+    for turn in episode.turns:
+        if isinstance(turn.action, Invalid):
+            written = " ".join(turn.text.split())
+            shown = f"{written[:_SHOWN]} …" if len(written) > _SHOWN else written
+            return f"{shown!r} ({turn.action.reason})"
+    return ""
 
 
 def column(rows: Sequence[Row], metric: str) -> NDArray[np.float64]:

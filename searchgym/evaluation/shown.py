@@ -12,7 +12,10 @@ import numpy as np
 
 from ..charts.figure import Figure
 from ..charts.forest import forest
-from ..errors import EvaluationError, MissingExtraError, unknown
+from ..dialects import get_dialect
+from ..errors import EvaluationError, MissingExtraError, SearchGymError, unknown
+from ..types import Action, Answer, Search
+from ..utils.trust import registered_only
 from .intervals import Interval, mean_interval
 from .metrics import METRICS, column, limits
 
@@ -73,17 +76,77 @@ def counted(result: EvalResult) -> str:
     )
 
 
-def lost_note(results: Iterable[EvalResult]) -> str:
-    """Return a sentence, with a blank before it, on the episodes that are in no mean; "" if none
-    was lost."""
+def caveats(results: Iterable[EvalResult]) -> str:
+    """Return sentences, with a blank before each, on the episodes that are in no mean, and on
+    agents most of whose turns were no legal action; "" if there are none."""
+    results = list(results)
     told = [f"{r.agent} {r.infra_errors:,} of {len(r.rows):,}" for r in results if r.infra_errors]
-    return f" Lost to the infrastructure and in no mean: {', '.join(told)}." if told else ""
+    note = f" Lost to the infrastructure and in no mean: {', '.join(told)}." if told else ""
+    told = [
+        f"{r.agent} {100 * share:.0f} % on {r.set}"
+        for r in results
+        if (share := no_action(r)) > 0.5
+    ]
+    return note + (f" Most turns were no legal action: {', '.join(told)}." if told else "")
+
+
+def no_action(result: EvalResult) -> float:
+    """Return the share of an agent's turns that were not a legal action."""
+    rows = [row for row in result.rows if not row.infra_error]
+    return sum(row.invalid for row in rows) / max(1, sum(row.turns for row in rows))
+
+
+def unreadable(results: Sequence[EvalResult]) -> dict[str, Any] | None:
+    """Return the share of an agent's turns that were no legal action, one of them with the reason,
+    and what could be read; None unless most were none.
+
+    Args:
+        results: Results of one agent: samples, or rungs.
+    """
+    wrong = [r for r in results if no_action(r) > 0.5]
+    if not wrong:
+        return None
+    example = next((row.no_action for r in wrong for row in r.rows if row.no_action), "")
+    share = max(map(no_action, wrong))
+    return {"share": share, "example": example, "expected": _readable(wrong[0].settings)}
+
+
+def unreadable_note(agent: str, found: Mapping[str, Any]) -> str:
+    """Return what :func:`unreadable` found as a sentence."""
+    shown = f" One of them: {found['example']}." if found["example"] else ""
+    form = f" What it could write: {found['expected']}" if found["expected"] else ""
+    return f"{agent}: {100 * found['share']:.0f} % of its turns were no legal action.{shown}{form}"
+
+
+_CHATS = {
+    "searchgym.agents.react:ReActAgent": "Action: search[a query]   or   Action: finish[a name]",
+    "searchgym.agents.tool_calling:ToolCallingAgent": "a call of the function search or answer "
+    "(does the model's server read calls from its text?)",
+}
+"""Class of an agent that has a form of its own → that form."""
+
+
+def _readable(settings: Mapping[str, Any]) -> str:
+    """A search and an answer as the agent would write them; "" where that is not known."""
+    form = _CHATS.get(settings.get("agent", {}).get("class", ""))
+    if form is not None:
+        return form
+    try:
+        with registered_only("the result"):
+            dialect = get_dialect(settings["rules"]["dialect"])
+            asks = settings.get("search_enabled", True) and Search in dialect.renders
+            actions: list[Action] = [Search(("a query",))] * bool(asks) + [Answer("a name")]
+            return "   or   ".join(dialect.render_action(action).strip() for action in actions)
+    except SearchGymError:  # a dialect of somebody else's
+        return ""
 
 
 def line_of(result: EvalResult) -> str:
     """Return a result in one line: agent, set, questions, main means."""
     means = ", ".join(f"{label(m)} {result.means[m]:.2f}" for m in MAIN if result.means[m].n)
     odd = "" if result.complete else ", interrupted"
+    if (share := no_action(result)) > 0.5:
+        odd += f", {100 * share:.0f} % of the turns no legal action"
     return f"{result.agent} on {result.set}: {counted(result)}{odd}, {means}"
 
 
@@ -158,7 +221,7 @@ def plot_results(results: Sequence[EvalResult], metric: str = "f1", by: str = "f
     return Figure(
         metric, f"{label(metric)} on {results[0].set}: {told}",
         "Mean and 95 % interval, bootstrap over questions (BCa); number of questions in brackets."
-        + lost_note(results),
+        + caveats(results),
         f"{label(metric)}: " + "; ".join(f"{r['by']}, {r['y']}: {r['mean']:.2f}" for r in rows),
         partial(forest, rows, by=agents, own_rows=by == "all", rate=rate,
                 x_title=f"{label(metric)}, 95 % interval"),

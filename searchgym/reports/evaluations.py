@@ -16,7 +16,7 @@ from ..evaluation.comparable import differing
 from ..evaluation.intervals import holm
 from ..evaluation.power import power_note
 from ..evaluation.result import Comparison, EvalResult, compare
-from ..evaluation.shown import label, lost_note, numbers
+from ..evaluation.shown import caveats, label, numbers
 from . import scores
 from .episodes import Behind, Opener, section
 from .naming import closed_book, listed, named, percent, quoted
@@ -163,7 +163,7 @@ def _names(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
 
 
 def _lost(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
-    return lost_note(r for own in by_set.values() for r in own)
+    return caveats(r for own in by_set.values() for r in own)
 
 
 def _leaders(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
@@ -203,7 +203,7 @@ def _summary(by_set: Mapping[str, Sequence[EvalResult]]) -> list[str]:
             told += f" {label(metric)} of the others: {_told(others)}."
         if books := [r for r in results if r is not best and closed_book(r)]:
             told += f" Without tools: {_told(books)}."
-        out.append(told + lost_note(results))
+        out.append(told + caveats(results))
     return out
 
 

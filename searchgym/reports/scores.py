@@ -17,7 +17,7 @@ from ..evaluation.frontier import frontier, point, within
 from ..evaluation.intervals import Interval
 from ..evaluation.metrics import METRICS, limits
 from ..evaluation.result import EvalResult, compare
-from ..evaluation.shown import MAIN, family_rows, label, lost_note, numbers
+from ..evaluation.shown import MAIN, caveats, family_rows, label, numbers
 from .episodes import anchor
 from .naming import closed_book, listed, percent, quoted
 from .report import LINKS, Column, Quantity, Section, Table
@@ -62,7 +62,7 @@ def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
     )  # fmt: skip
     same = _same(results, [m for m in shown if m not in drawn])
     figure = Figure(
-        "scores", _lead(results), NOTE + same + lost_note(results), alt + ".",
+        "scores", _lead(results), NOTE + same + caveats(results), alt + ".",
         partial(forest, rows, by=names, x_title="mean, 95 % interval", columns=2, width=270,
                 own_rows=True, rate=[label(m) for m in drawn if METRICS[m]]), tuple(rows),
     )  # fmt: skip
@@ -71,7 +71,7 @@ def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
     note = (
         f"{NOTE} EM: the normalised answer equals an accepted one; cover-EM: it contains one."
         + _same(results, alike)
-        + lost_note(results)
+        + caveats(results)
     )
     columns = [Column("measure", "measure"), *(Column(n, n, 2) for n in names)]
     leads = {r.agent: f"#{anchor(r.agent, 'all')}" for r in results}
@@ -158,7 +158,7 @@ def families(results: Sequence[EvalResult], linked: bool = False) -> Section | N
              **{r.agent: cells.get((f, r.agent)) for r in results},
              **({LINKS: {r.agent: f"#{anchor(r.agent, f)}" for r in results}} if linked else {})}
             for f in sorted(counts)
-        ), NOTE + lost_note(results),
+        ), NOTE + caveats(results),
     )  # fmt: skip
     figure = family_figure(results, metric)
     return Section("By family", "", (figure, table) if figure else (table,))

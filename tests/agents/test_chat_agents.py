@@ -21,6 +21,7 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EngineError, EpisodeError
 from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import episode_for, evaluate
+from searchgym.evaluation.shown import caveats, unreadable
 from searchgym.llms.openai_chat import ChatClient, ChatRequest
 from searchgym.types import (
     Access,
@@ -95,6 +96,17 @@ def agent(kind: Any, log: Loopback, **options: Any) -> Any:
 
 def played(player: Any, where: SearchEnv, task: int = 0) -> Episode:
     return run_episode(episode_for(where, where.tasks[task], 0), player, where.toolbox)
+
+
+def test_a_model_of_another_form_is_told(serve: Any) -> None:
+    log = serve(lambda body: text("<search> Aldor founder </search>"))
+    result = evaluate(agent(ReActAgent, log), setting(), name="react")
+    found = unreadable([result])
+    assert found is not None
+    assert (found["share"], "Aldor founder" in found["example"]) == (1.0, True)
+    assert "Action: search[a query]" in found["expected"]
+    assert "100 % of the turns no legal action" in repr(result)
+    assert "Most turns were no legal action: react 100 %" in caveats([result])
 
 
 # --- the exact exchange -----------------------------------------------------------------------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
 from searchgym.evaluation.play import spread
@@ -199,6 +201,31 @@ def test_an_agent_of_ones_own(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monk
     assert cli("eval", "SimpleQA-v0", "-a", folder, *SMALL).code == 0
 
 
+def test_turns_that_are_no_action_are_told(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "talkers.py").write_text(
+        "def talker(prompt: str) -> str:\n    return 'I would look it up.'\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    asked = ("-a", "talkers:talker", "-a", "rules", *SMALL)
+    talker, rules = cli("eval", "SimpleQA-v0", *asked, "--json").json
+    form = {"plain": "search: a query   or   answer: a name",
+            "search_r1": "<search> a query </search>   or   <answer> a name </answer>"}  # fmt: skip
+    assert talker["unreadable"]["share"] == 1.0
+    assert talker["unreadable"]["expected"] == form["search_r1"]
+    assert "I would look it up." in talker["unreadable"]["example"]
+    assert "unreadable" not in rules
+    done = cli("eval", "SimpleQA-v0", *asked, "-s", "dialect=plain")
+    told = " ".join(done.err.split())
+    assert "talkers:talker: 100 % of its turns were no legal action" in told
+    assert " ".join(form["plain"].split()) in told
+    done = cli("transfer", "talkers:talker", "--env", "SimpleQA-v0", "-n", 3, "--rungs", "source",
+               "--out", tmp_path / "t", "--json", *SMALL)  # fmt: skip
+    assert [*done.json["unreadable"]] == ["talkers:talker"]
+    assert "of its turns were no legal action" in done.err
+
+
 def test_an_agent_that_must_be_trained_says_so(cli: Cli) -> None:
     done = cli("eval", "SimpleQA-v0", "-a", "candidate", *SMALL)
     assert (done.code, "searchgym train candidate" in done.err) == (2, True)
@@ -234,6 +261,27 @@ def test_check_finds_a_broken_promise(
     (row,) = done.json
     assert row["result"] == "broken"
     assert "hidden" in row["note"] or "gold" in row["note"]
+
+
+def test_check_says_what_a_registration_lacks(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register = "gym.register('bare/BareQA-v0', 'bare_envs:Bare'{})\n"
+    told = "vector_entry_point='searchgym.envs.vector:bare_envs.Bare'"
+    for form in ("", f", {told}"):
+        (tmp_path / "bare_envs.py").write_text(
+            "import gymnasium as gym\nfrom searchgym.envs.search import SearchEnv\n"
+            "class Bare(SearchEnv):\n"
+            "    def __init__(self, **keywords):\n"
+            "        super().__init__(world={'entities': 400}, tasks={'simple': 10}, **keywords)\n"
+            + register.format(form),
+            encoding="utf-8",
+        )
+        monkeypatch.syspath_prepend(str(tmp_path))
+        done = cli("check", "bare_envs:bare/BareQA-v0", "--json", "--seeds", 1)
+        assert (done.code, told in done.out) == ((0, False) if form else (1, True)), done.out
+        monkeypatch.delitem(sys.modules, "bare_envs")
+        monkeypatch.delitem(gym.registry, "bare/BareQA-v0")
 
 
 def test_check_takes_any_gymnasium_environment(cli: Cli) -> None:

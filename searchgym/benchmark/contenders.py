@@ -16,13 +16,12 @@ from typing import Any
 from ..cards import Card, cards
 from ..engines.registry import ENGINES
 from ..errors import CardError, unknown
+from ..reports.findings import SCRIPTS as SCRIPTS
 from ..types import Agent
 from .rungs import REAL_SETS
 from .table import TransferTable
 from .training import CandidateRecipe, Learned, Report, SeedTrainer
 
-SCRIPTS = ("first-hit", "best-sentence", "rules")
-"""Scripted agents, the bars of an agent that has no untrained self."""
 BARS = frozenset({*SCRIPTS, "random", "oracle", "always-refuse", "always-yes", "majority"})
 """Agents that stand in the table to be cleared; their gains are not reported."""
 UNTRAINED, BEST = "untrained", "best"

@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import EvaluationError
 from ..evaluation.intervals import Interval
 from ..evaluation.machine import today, versions
+from ..reports.findings import RULES
 from ..utils.files import read_json
 from .table import SHOWN, TransferTable
 
@@ -49,6 +50,11 @@ def record(
         "table": cells,
         "drops": [_rounded(row) for row in data["drops"] if row["agent"] in table.baselines],
         "gains": [_rounded(row) for row in data["gains"]],
+        "contrasts": [
+            {k: _rounded(v) for k, v in c._asdict().items()}
+            for agent in table.baselines if agent != RULES and RULES in table.agents
+            for c in table.contrasts(agent, (RULES,))
+        ],
         "lacks": told,
         "seconds": round(sum(row["seconds"] for row in data["used"])),
     }  # fmt: skip

@@ -11,7 +11,8 @@ and a figure has as many decimals as the page likes. A table of a whole ladder l
     …
     <!-- end of table -->
 
-(folder | run | agent | baseline shown beside it). :func:`check` says what no longer agrees, and
+(folder | run | agent | baseline shown beside it); of a run with paired differences from the
+baseline these are shown. :func:`check` says what no longer agrees, and
 :func:`rewritten` is the page with the stored values put in.
 """
 
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 
 from ..cards import catalog
 from ..errors import EvaluationError, unknown
+from ..reports.findings import standings, tells
 from .expected import load
 
 _NUMBER = r"[-+−]?(?:\d++(?:\.\d++)?|\.\d++)"
@@ -139,13 +141,18 @@ def _ladder(place: str, root: Path) -> str:
 
 
 def ladder_table(folder: str, run: str, agent: str, beside: str, root: Path) -> str:
-    """The Markdown table of a ladder: an agent's F1, another's beside it, gains and ratios."""
+    """The Markdown table of a ladder: an agent's F1, another's beside it, gains, and ratios
+    where it is above the best script."""
     stored = _run(folder, run, root)
     cells = {(r["rung"], r["agent"]): r for r in stored["table"] if r["metric"] == "f1"}
+    if not stored["gains"]:
+        return _paired_table(stored, cells, agent, beside)
     gains = {g["rung"]: g for g in stored["gains"] if g["agent"] == agent}
     reference = next(iter(gains.values()))["reference"] if gains else ""
     lines = [f"| rung | questions | F1 | {beside} | gain | transfer ratio |", "|---" * 6 + "|"]
     names = [r["name"] for r in stored["rungs"]]
+    real = [r["name"] for r in stored["rungs"] if r["kind"] == "real"]
+    stands = standings(stored["table"], stored.get("contrasts", ()))
     for rung in [*names, *(g for g in gains if g not in names)]:
         mine, other, gain = cells.get((rung, agent)), cells.get((rung, beside)), gains.get(rung)
         questions = mine["questions"] if mine else gain["gain"]["n"] if gain else 0
@@ -155,8 +162,29 @@ def ladder_table(folder: str, run: str, agent: str, beside: str, root: Path) -> 
             _bounds(mine) if mine else "",
             f"{other['mean']:.3f}" if other else "",
             _bounds(gain["gain"]) if gain else "",
-            _bounds(gain["ratio"]) if gain and gain["ratio"] else "1" if rung == reference else "",
+            "1"
+            if rung == reference
+            else _bounds(gain["ratio"])
+            if gain and gain["ratio"] and tells(stands, gain, real)
+            else "",
         ]
+        lines.append("| " + " | ".join(said) + " |")
+    return "\n".join(lines)
+
+
+def _paired_table(
+    stored: Mapping[str, Any], cells: Mapping[tuple[str, str], Any], agent: str, beside: str
+) -> str:
+    """An agent's F1, the others' beside it, and its difference from one on the same questions."""
+    others = list(dict.fromkeys(name for _, name in cells if name != agent))
+    head = ["rung", "questions", "F1", *others, f"difference from {beside}"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    gaps = {c["rung"]: c["difference"] for c in stored["contrasts"]
+            if (c["agent"], c["other"]) == (agent, beside)}  # fmt: skip
+    for rung in [r["name"] for r in stored["rungs"]]:
+        mine, gap = cells[rung, agent], gaps[rung]
+        means = [f"{cells[rung, name]['mean']:.3f}" for name in others]
+        said = [rung, str(mine["questions"]), _bounds(mine), *means, _bounds(gap, "+")]
         lines.append("| " + " | ".join(said) + " |")
     return "\n".join(lines)
 
@@ -204,8 +232,9 @@ def _parts(place: str, count: int) -> Sequence[str]:
     return parts
 
 
-def _bounds(row: Mapping[str, Any]) -> str:
-    return f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+def _bounds(row: Mapping[str, Any], sign: str = "") -> str:
+    mean, low, high = (format(row[key], f"{sign}.3f") for key in ("mean", "low", "high"))
+    return f"{mean} [{low}, {high}]"
 
 
 def _line(text: str, at: int) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..reports.evaluations import label
+from ..reports.findings import SCRIPTS, Standings, standings, tells, told_standings
 from .table import SHOWN, TransferTable
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def print_ladder(
 
     Args:
         table: With ``baselines`` and ``reference``, "kept" is told: the gain over the baseline on a
-            rung, as a share of that on the reference rung. Agents with a baseline are bold.
+            rung, as a share of that on the reference rung; a dash where the agent is not above the
+            best script beyond doubt. Agents with a baseline are bold.
         console: Where to print; the standard output by default.
         hidden: Agents without a column.
         full: Also exact match, recall and searches, each with its bounds, and ``hidden`` agents.
@@ -57,9 +59,10 @@ def print_ladder(
     out = console or Console(highlight=False, emoji=False)
     agents = [a for a in table.agents if any((r, a) in table.results for r in table.rungs)]
     shown = [a for a in agents if a not in hidden] or agents
-    columns = _columns(table, shown, _ends)
+    stands = stands_of(table)
+    columns = _columns(table, shown, _ends, stands)
     if _FIRST + sum(c.width for c in columns) > WIDTH:
-        columns = _columns(table, shown, _ends, spare=True)
+        columns = _columns(table, shown, _ends, stands, spare=True)
     _print(out, table, "F1: mean and 95 % interval", columns)
     if full:
         for metric in SHOWN:
@@ -68,14 +71,31 @@ def print_ladder(
                 for a in agents
             ]
             _print(out, table, f"{label(metric)}: mean and 95 % interval", cells)
-    for line in verdicts(table):
+    for line in verdicts(table, stands):
         out.print(f"[bold]{line}[/bold]", width=min(WIDTH, out.width))
     if not table.complete:
         out.print("[bold]Interrupted[/bold]: the table holds what was finished.")
 
 
-def verdicts(table: TransferTable) -> list[str]:
-    """One sentence for each agent that is compared with a baseline."""
+def stands_of(table: TransferTable) -> Standings:
+    """How the agents that have a baseline stand against the best script of each rung."""
+    scripts = [name for name in SCRIPTS if name in table.agents]
+    cells = [
+        {"rung": rung, "agent": agent, "metric": "f1", **cell._asdict()}
+        for rung in table.rungs for agent in (*table.baselines, *scripts)
+        if (cell := table.cell(rung, agent, "f1")) is not None and cell.n
+    ]  # fmt: skip
+    pairs = [
+        {**c._asdict(), "difference": c.difference._asdict()}
+        for agent in table.baselines
+        for c in table.contrasts(agent, [s for s in scripts if s != agent])
+    ]
+    return standings(cells, pairs)
+
+
+def verdicts(table: TransferTable, stands: Standings) -> list[str]:
+    """For each agent that is compared with a baseline: its score, the rungs on which it is above
+    the best script and those on which it is below, and what it keeps of its gain."""
     lines = []
     gains = {(g.agent, g.rung): g for g in table.gains()}
     for agent, baseline in table.baselines.items():
@@ -89,10 +109,12 @@ def verdicts(table: TransferTable) -> list[str]:
             if table.kinds.get(r) == "real"
             and (gain := gains.get((agent, r))) is not None
             and gain.ratio is not None
+            and tells(stands, gain._asdict())
         ]
         if told:
             line += f"; of that gain it keeps {', '.join(told)}"
-        lines.append(f"{line}.".replace("[", r"\["))
+        said = [f"{agent} is {part}." for part in told_standings(stands, agent, table.rungs)]
+        lines += [text.replace("[", r"\[") for text in (f"{line}.", *said)]
     return lines
 
 
@@ -100,6 +122,7 @@ def _columns(
     table: TransferTable,
     agents: Sequence[str],
     text: Callable[[Interval | None], str],
+    stands: Standings,
     *,
     spare: bool = False,
 ) -> list[_Column]:
@@ -113,16 +136,20 @@ def _columns(
         means = [_mean(c) if spare and table.baselines and not own else text(c) for c in cells]
         columns.append(_Column(agent, means, own))
         if own and gains:
-            kept = [_kept(gains, agent, rung, table.reference) for rung in table.rungs]
+            kept = [_kept(gains, agent, rung, table.reference, stands) for rung in table.rungs]
             columns.append(_Column("kept", kept, own))
     return columns
 
 
-def _kept(gains: Mapping[tuple[str, str], Gain], agent: str, rung: str, reference: str) -> str:
+def _kept(
+    gains: Mapping[tuple[str, str], Gain], agent: str, rung: str, reference: str, stands: Standings
+) -> str:
     if rung == reference:
         return "100 %"
     gain = gains.get((agent, rung))
-    return f"{gain.ratio.mean * 100:.0f} %" if gain is not None and gain.ratio else "–"
+    if gain is None or gain.ratio is None or not tells(stands, gain._asdict()):
+        return "–"
+    return f"{gain.ratio.mean * 100:.0f} %"
 
 
 def _mean(cell: Interval | None) -> str:

@@ -95,12 +95,20 @@ def submitted_files() -> list[Path]:
 
 
 def entries(results: Iterable[Path] = (), *, fewest: int = FEWEST) -> list[Entry]:
-    """All rows with at least ``fewest`` questions; ``results``: result files to add.
+    """All rows with at least ``fewest`` questions; ``results``: result files to add. Of stored runs
+    of one agent on one set the row with most questions stands, then most seeds, unless ``fewest``
+    is 1, which shows all.
 
     Raises:
         EvaluationError: a file is neither stored runs nor a result.
     """
-    all_entries = [entry for path in expected_files() for entry in recorded(path)]
+    stored: dict[tuple[str, ...], Entry] = {}
+    for entry in (entry for path in expected_files() for entry in recorded(path)):
+        key = (entry.set, entry.method, *([entry.run] if fewest == 1 else ()))
+        other = stored.setdefault(key, entry)
+        if (entry.questions, entry.seeds, entry.date) > (other.questions, other.seeds, other.date):
+            stored[key] = entry
+    all_entries = list(stored.values())
     all_entries += [measured(path) for path in (*submitted_files(), *results)]
     return [entry for entry in all_entries if entry.questions >= fewest]
 
@@ -116,7 +124,10 @@ def recorded(path: Path) -> list[Entry]:
         command = ["searchgym", run.get("command", "transfer"), *run["arguments"]]
         kinds = {rung["name"]: rung["kind"] for rung in run["rungs"]}
         for (rung, agent), these in cells.items():
-            scores = {row["metric"]: _interval(row) for row in these if row["metric"] in METRICS}
+            scores = {row["metric"]: _interval(row) for row in these
+                      if row["metric"] in METRICS and row["low"] is not None}  # fmt: skip
+            if not scores:  # a mean without an interval stands beside another row's, no row itself
+                continue
             rows.append(
                 Entry(
                     agent,

@@ -34,7 +34,10 @@ def leaderboard(
         ),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Rows of fewer than 50 questions, too.")
+        bool,
+        typer.Option(
+            "--all", help="Rows of fewer than 50 questions and all runs of one agent, too."
+        ),
     ] = False,
     commands: Annotated[
         bool, typer.Option("--commands", help="Print the command that repeats each run.")
@@ -81,6 +84,11 @@ def _score(row: Entry | None, metric: str = "") -> str:
     return "–" if interval is None else format(interval, ".2f")
 
 
+def searches(row: Entry) -> str:
+    """A row's mean searches; a dash where only its scores were kept."""
+    return format(row.scores["searches"].mean, ".1f") if "searches" in row.scores else "–"
+
+
 def _print_best(rows: list[Entry]) -> None:
     """A line a set: the best mean, whether it is told apart from the others', and the ceiling."""
     _refuse_none(rows)
@@ -121,7 +129,7 @@ def _print_rows(rows: list[Entry]) -> None:
         line["F1"] = _score(row, "f1")
         if len(sets) == 1:
             line["EM"] = _score(row, "em")
-        line |= {"searches": format(row.scores["searches"].mean, ".1f"), "n": row.questions}
+        line |= {"searches": searches(row), "n": row.questions}
         if any(r.note for r in rows):
             line["note"] = row.note
         shown.append(line | ({"run": row.run} if len(sets) == 1 else {}))

@@ -83,6 +83,7 @@ def _print_scores(name: str, kind: str) -> None:
     """The stored scores of an agent, or on an environment or a set; nothing where there are
     none."""
     from ..benchmark.leaderboard import entries, ordered
+    from .leaderboard import searches
 
     if kind == "envs":  # real sets are measured under the name of their corpus
         known = cards("envs")[name].body.get("kwargs", {}) if name in cards("envs") else {}
@@ -93,7 +94,7 @@ def _print_scores(name: str, kind: str) -> None:
         {
             ("set" if kind == "agents" else "agent"): row.set if kind == "agents" else row.method,
             "score": row.score,
-            "searches": f"{row.scores['searches'].mean:.1f}",
+            "searches": searches(row),
             "n": row.questions,
             "run": row.run,
         }

@@ -162,7 +162,7 @@ def transfer(
     real questions harder.
     """
     from ..benchmark import transfer as climb
-    from ..benchmark.contenders import BARS, baselines
+    from ..benchmark.contenders import BARS, SCRIPTS, baselines
     from ..benchmark.lacks import lacks
     from ..benchmark.ladder import choose
     from ..benchmark.ladder_table import print_ladder
@@ -199,7 +199,10 @@ def transfer(
     with working("looking for what the simulator lacks …"):
         traits = lacks(table, ladder.rungs, contenders, out / "lacks.json", seed=seed)
     with working("drawing …"):
-        written = save_report(out, table, learned=ready.learned)
+        scripts = [name for name in SCRIPTS if name in table.agents]
+        pairs = [c for n in table.baselines
+                 for c in table.contrasts(n, [s for s in scripts if s != n])]  # fmt: skip
+        written = save_report(out, table, learned=ready.learned, contrasts=pairs)
     if as_json:
         print_json({**table.to_json(), "lacks": traits})
     else:

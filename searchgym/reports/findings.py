@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..charts.palette import UNTRAINED
 from ..evaluation.shown import label
@@ -16,8 +16,84 @@ ALL_REAL = "real sets, averaged"
 """Stands for a rung where gains on all real sets are averaged."""
 RULES = "rules"
 """The agent that a trained one has to beat."""
+SCRIPTS = ("first-hit", "best-sentence", RULES)
+"""Scripted agents, the bars of an agent that has no untrained self."""
 MOST_SETS = 4
 """Sets named one by one in a sentence."""
+
+
+class LeadOverScript(NamedTuple):
+    """How an agent's mean on a rung compares with that of the rung's best script."""
+
+    script: str
+    own: float
+    other: float
+    sign: int
+    """1: above beyond doubt, -1: below beyond doubt, 0: not told apart."""
+
+    def __str__(self) -> str:
+        return f"{self.own:.2f}, {self.script} {self.other:.2f}"
+
+
+Standings = Mapping[tuple[str, str], LeadOverScript]
+"""Rung and agent → how it stands; without those of rungs on which no script has played."""
+
+
+def standings(
+    cells: Sequence[Mapping[str, Any]], contrasts: Sequence[Mapping[str, Any]] = (),
+    metric: str = METRIC,
+) -> Standings:  # fmt: skip
+    """Compare each agent of a table with the best script of each rung: by the interval of their
+    difference on the same questions, or where none is there by their own, which must not overlap.
+    """
+    own = {(c["rung"], c["agent"]): c for c in cells if c["metric"] == metric}
+    gaps = {(c["rung"], c["agent"], c["other"]): c["difference"] for c in contrasts
+            if c["metric"] == metric}  # fmt: skip
+    found = {}
+    for (rung, agent), cell in own.items():
+        scripts = [own[rung, s] for s in SCRIPTS if (rung, s) in own and s != agent]
+        scripts = [s for s in scripts if s["mean"] is not None and s["mean"] == s["mean"]]
+        if not scripts or cell["mean"] is None:
+            continue
+        best = max(scripts, key=lambda script: float(script["mean"]))
+        gap = gaps.get((rung, agent, best["agent"]))
+        if gap is not None:
+            sign = (gap["low"] > 0) - (gap["high"] < 0)
+        elif None in (cell["low"], cell["high"], best["low"], best["high"]):
+            sign = 0
+        else:
+            sign = (cell["low"] > best["high"]) - (cell["high"] < best["low"])
+        found[rung, agent] = LeadOverScript(best["agent"], cell["mean"], best["mean"], sign)
+    return found
+
+
+def tells(stands: Standings, gain: Mapping[str, Any], real: Sequence[str] = ()) -> bool:
+    """Return whether a transfer ratio says something: the gain is over a script, or the agent is
+    above the best script there beyond doubt. Over all ``real`` sets: above on one, below on none.
+    """
+    if gain["baseline"] in SCRIPTS:
+        return True
+    rungs = real if gain["rung"] == ALL_REAL else (gain["rung"],)
+    signs = {stands[r, gain["agent"]].sign for r in rungs if (r, gain["agent"]) in stands}
+    return not signs or (1 in signs and -1 not in signs)
+
+
+NOT_ABOVE = "not above the best script beyond doubt"
+"""Why a transfer ratio is not shown."""
+
+
+def told_standings(stands: Standings, agent: str, rungs: Sequence[str]) -> list[str]:
+    """Return where an agent is above the best script beyond doubt, below it, and neither."""
+    parts = []
+    for sign, words in ((1, "above"), (-1, "below"), (0, "not told apart from")):
+        here = [(r, stands[r, agent]) for r in rungs
+                if (r, agent) in stands and stands[r, agent].sign == sign]  # fmt: skip
+        if here:
+            named = here if sign < 0 else here[:MOST_SETS]
+            more = [f"{len(here) - len(named)} more"] if len(here) > len(named) else []
+            sets = listed([f"{r} ({stand})" for r, stand in named] + more)
+            parts.append(f"{words} the best script on {sets}")
+    return parts
 
 
 class Findings:
@@ -49,8 +125,8 @@ class Findings:
         return f"Transfer of {quoted(self.focus)}{start} to {far}"
 
     def sentences(self) -> list[str]:
-        """The finding, where the agent loses to rules, every other agent's scores."""
-        out = [line for line in (self._lead(), self._lost()) if line]
+        """The finding, where the agent is above scripts and where not, other agents' scores."""
+        out = [*filter(None, [self._lead()]), *self._stands()]
         for name in dict.fromkeys([self.focus, *self.own]):
             if line := self._scores(name):
                 out.append(line)
@@ -83,10 +159,13 @@ class Findings:
         """Shares of the gain that are left, on all real sets together if there are several."""
         shares: dict[str, str] = {}
         for run in self.runs:
+            stands = standings(run.ladder["table"], run.ladder.get("contrasts", ()))
             for gain in run.ladder.get("gains", ()):
                 ratio = Quantity.of(gain.get("ratio"))
                 agent = self._name_of(run, str(gain.get("agent")))
                 if gain.get("metric") != METRIC or not ratio or agent != self.focus:
+                    continue
+                if not tells(stands, gain, self.real):
                     continue
                 if gain["rung"] in (ALL_REAL, *self.real):
                     where = "real sets" if gain["rung"] == ALL_REAL else gain["rung"]
@@ -105,29 +184,13 @@ class Findings:
     def _name_of(self, run: Run, agent: str) -> str:
         return f"{run.name}: {agent}" if len(self.runs) > 1 else agent
 
-    def _lost(self) -> str:
-        """List sets on which the agent's mean is below that of rules, with known differences."""
-        if self.focus == RULES:
-            return ""
-        # fmt: off
-        shared = [r["name"] for r in self.rungs
-                  if {(r["name"], self.focus), (r["name"], RULES)} <= {*self.cells}]
-        lost = [n for n in shared
-                if self.cells[n, self.focus]["mean"] < self.cells[n, RULES]["mean"]]
-        # fmt: on
-        if not lost:
-            return ""
-        parts = []
-        for name in lost[:MOST_SETS]:
-            own, rules = self.cells[name, self.focus], self.cells[name, RULES]
-            overlap = own["high"] >= rules["low"]
-            parts.append(
-                f"{name} ({own['mean']:.2f} against {rules['mean']:.2f}; the intervals "
-                f"{'overlap' if overlap else 'are apart'})"
-            )
-        if more := len(lost) - MOST_SETS:
-            parts += [f"{more} further sets"] if more > 0 else []
-        return f"It loses to rules on {listed(parts)}."
+    def _stands(self) -> list[str]:
+        """List sets on which the agent is above the best script, and those on which it is not."""
+        pairs = [{**c, "agent": self._name_of(run, c["agent"])}
+                 for run in self.runs for c in run.ladder.get("contrasts", ())]  # fmt: skip
+        stands = standings(list(self.cells.values()), pairs)
+        parts = told_standings(stands, self.focus, [str(r["name"]) for r in self.rungs])
+        return [f"It is {part}." for part in parts] if self.focus not in SCRIPTS else []
 
     def _scores(self, agent: str) -> str:
         """An agent's scores at both ends of the generated sets and on the real ones."""

@@ -13,7 +13,7 @@ from ..charts.forest import forest
 from ..charts.palette import UNTRAINED
 from ..evaluation.metrics import METRICS, limits
 from ..evaluation.shown import label
-from .findings import ALL_REAL, METRIC, MOST_SETS, Findings
+from .findings import ALL_REAL, METRIC, MOST_SETS, NOT_ABOVE, RULES, Findings, standings, tells
 from .naming import listed, percent, quoted
 from .report import (
     Block,
@@ -36,7 +36,7 @@ KINDS: Mapping[str, str] = {
 FOCUS = "trained"
 """The agent a table is about, if it is there."""
 TOLD = ("corpus", "engine", "questions", "search_enabled")
-RULES = ("dialect", "k", "max_turns", "max_queries", "snippet_chars", "may_abstain", "reward")
+ENV_RULES = ("dialect", "k", "max_turns", "max_queries", "snippet_chars", "may_abstain", "reward")
 _BASELINES = ("rules", "untrained", "random", "first-hit", "best-sentence", "oracle")
 
 
@@ -48,7 +48,10 @@ def ladder_report(runs: Sequence[Run], title: str = "") -> Report:
     order = list(dict.fromkeys(r["name"] for run in runs for r in run.ladder["rungs"]))
     order = [name for name in order if any(c["rung"] == name for c in cells)]
     focus = _focus(agents)
-    sections = [_ladder(cells, agents, [rungs[n] for n in order])]
+    pairs = [{**c, "agent": _named(run, c["agent"], len(runs) > 1)}
+             for run in runs for c in run.ladder.get("contrasts", ())]  # fmt: skip
+    drawn = ladder_figure(cells, _ordered(agents), [rungs[n] for n in order], contrasts=pairs)
+    sections = [Section("The ladder", "", (drawn,), link="Ladder")]
     for made in (_steps, _gains):
         if section := made(runs):
             sections.append(section)
@@ -162,9 +165,10 @@ def _place(rung: Mapping[str, Any]) -> str:
 
 def ladder_figure(
     cells: Sequence[Mapping[str, Any]], agents: Sequence[str], rungs: Sequence[Mapping[str, Any]],
-    *, metric: str = METRIC, name: str = "ladder",
+    *, metric: str = METRIC, name: str = "ladder", contrasts: Sequence[Mapping[str, Any]] = (),
 ) -> Figure:  # fmt: skip
-    """Scores by rung from near to far: a mark and interval per agent, a ring per seed."""
+    """Scores by rung from near to far: a mark and interval per agent, a ring per seed.
+    ``contrasts``: differences on the same questions, as a table holds them."""
     by_name = {rung["name"]: rung for rung in rungs}
     rows, seeds = [], []
     for cell in cells:
@@ -182,36 +186,47 @@ def ladder_figure(
     focus = _focus(agents)
     told = [f"{r['rung']} {r['mean']:.2f}" for r in rows if r["by"] == focus]
     return Figure(
-        name, _finding(rows, focus, metric),
+        name, _finding([r for r in rows if not _again(by_name, str(r["rung"]))], focus, metric,
+                       contrasts),
         "From the world of training (top) to real passages, number of questions in brackets. "
         "Lines: 95 % intervals over questions and, from three seeds on, seeds; rings: each seed. "
-        "Clearly above: the intervals do not overlap.",
+        "Clearly above or below: the interval of the difference on the same questions does not "
+        "reach 0 or, where that is not known, the two intervals do not overlap.",
         f"{label(metric)} of {len(agents)} agents on {len(rungs)} rungs. {focus}: "
         f"{', '.join(told)}.", drawn, (*rows, *seeds),
     )  # fmt: skip
 
 
-def _finding(rows: Sequence[Mapping[str, Any]], focus: str, metric: str) -> str:
-    """Say where the focus scores above rules, "clearly" where the intervals do not overlap, and its
+def _again(rungs: Mapping[str, Mapping[str, Any]], name: str) -> bool:
+    """Return True if a rung asks a real set's questions once more, as a remote engine does."""
+    above = rungs.get(str(rungs[name].get("above") or ""), {})
+    return rungs[name].get("kind") == above.get("kind") == "real"
+
+
+def _finding(
+    rows: Sequence[Mapping[str, Any]], focus: str, metric: str,
+    contrasts: Sequence[Mapping[str, Any]],
+) -> str:  # fmt: skip
+    """Say on how many sets the focus is above rules beyond doubt, on which it is below, and its
     score on the first set and on the first real one."""
     own = {str(r["rung"]): r for r in rows if r["by"] == focus}
-    rules = {str(r["rung"]): r for r in rows if r["by"] == "rules"}
     if not own:
         return f"{label(metric)} by set"
     real = [n for n, r in own.items() if r["facet"] == KINDS["real"]]
     ends = dict.fromkeys([next(iter(own)), *(real[:1] or list(own)[-1:])])
-    scores = listed([f"{own[n]['mean']:.2f} on {n}" for n in ends])
-    if focus == "rules" or not (shared := [n for n in own if n in rules]):
-        return f"{quoted(focus)} has {label(metric)} {scores}"
-    lost = [n for n in shared if own[n]["mean"] <= rules[n]["mean"]]
-    won, count = len(shared) - len(lost), len(shared)
-    told = f"{quoted(focus)} scores above rules on {won} of {count} set{'s' * (count > 1)}"
-    if won and all(own[n]["low"] is not None and rules[n]["low"] is not None for n in shared):
-        clear = sum(own[n]["low"] > rules[n]["high"] for n in shared)
-        told += f" (clearly on {clear or 'none'})"
-    if won and lost and len(lost) <= MOST_SETS:
-        told += f", not on {listed(lost)}"
-    return f"{told}: {label(metric)} {scores}"
+    told = listed([f"{own[n]['mean']:.2f} on {n}" for n in ends])
+    scores = f"{label(metric)} {told}"
+    cells = [{**r, "agent": r["by"], "metric": metric} for r in rows if r["by"] in (focus, RULES)]
+    stands = standings(cells, contrasts, metric)
+    signs = {rung: stand.sign for (rung, by), stand in stands.items() if by == focus}
+    if focus == RULES or not signs:
+        return f"{quoted(focus)} has {scores}"
+    won, below = list(signs.values()).count(1), [n for n, sign in signs.items() if sign < 0]
+    told = f"{quoted(focus)} is clearly above rules on {won or 'none'} of {len(signs)} set"
+    told += "s" * (len(signs) > 1)
+    if below:
+        told += f", clearly below on {listed(below) if len(below) <= MOST_SETS else len(below)}"
+    return f"{told}: {scores}"
 
 
 def figure_of(table: Mapping[str, Any], *, short: bool = False, metric: str = METRIC) -> Figure:
@@ -226,15 +241,8 @@ def figure_of(table: Mapping[str, Any], *, short: bool = False, metric: str = ME
     chosen = _ordered(kept if short and len(kept) > 1 else agents)
     played = {c["rung"] for c in cells}
     rungs = [r for r in table["rungs"] if r["name"] in played]
-    return ladder_figure(cells, chosen, rungs, metric=metric)
-
-
-def _ladder(
-    cells: Sequence[Mapping[str, Any]], agents: Sequence[str], rungs: Sequence[Mapping[str, Any]]
-) -> Section:  # fmt: skip
-    return Section(
-        "The ladder", "", (ladder_figure(cells, _ordered(agents), rungs),), link="Ladder"
-    )
+    return ladder_figure(cells, chosen, rungs, metric=metric,
+                         contrasts=table.get("contrasts", ()))  # fmt: skip
 
 
 def _steps(runs: Sequence[Run]) -> Section | None:
@@ -285,24 +293,30 @@ def _steps(runs: Sequence[Run]) -> Section | None:
 
 
 def _gains(runs: Sequence[Run]) -> Section | None:
-    rows = [
-        {"rung": g["rung"], "agent": _named(run, g["agent"], len(runs) > 1),
-         "baseline": g["baseline"], "gain": Quantity.of(g["gain"]),
-         "reference": Quantity.of(g["reference_gain"]), "ratio": Quantity.of(g["ratio"]),
-         "why": g.get("why", "")}
-        for run in runs for g in run.ladder.get("gains", ()) if g.get("metric") == METRIC
-    ]  # fmt: skip
+    rows = []
+    for run in runs:
+        stands = standings(run.ladder["table"], run.ladder.get("contrasts", ()))
+        real = [r["name"] for r in run.ladder["rungs"] if r.get("kind") == "real"]
+        rows += [
+            {"rung": g["rung"], "agent": _named(run, g["agent"], len(runs) > 1),
+             "baseline": g["baseline"], "gain": Quantity.of(g["gain"]),
+             "reference": Quantity.of(g["reference_gain"]),
+             "ratio": Quantity.of(g["ratio"]) if (said := tells(stands, g, real)) else None,
+             "why": g.get("why", "") if said else NOT_ABOVE}
+            for g in run.ladder.get("gains", ()) if g.get("metric") == METRIC
+        ]  # fmt: skip
     if not rows:
         return None
     columns: tuple[Column, ...] = (
         Column("agent", "agent"), Column("baseline", "over"), Column("rung", "rung"),
         Column("gain", "gain", signed=True), Column("reference", "gain in simulation", signed=True),
-        Column("ratio", "transfer ratio", 2), Column("why", "where undefined, why"),
+        Column("ratio", "transfer ratio", 2), Column("why", "where none, why"),
     )  # fmt: skip
     note = (
         f"Gain: {label(METRIC)} over the baseline's on the same questions. Transfer ratio: gain on "
         "the rung as a share of the gain in a held-out generated world; 1: all that was learnt "
-        "carries over, 0: nothing does. 95 % intervals over seeds and questions together."
+        "carries over, 0: nothing does. None where the agent is not above the best script beyond "
+        "doubt. 95 % intervals over seeds and questions together."
     )
     if not any(r["why"] for r in rows):
         columns = columns[:-1]
@@ -318,8 +332,8 @@ def _gains(runs: Sequence[Run]) -> Section | None:
     least = min(marks, key=lambda m: float(m["mean"]))
     figure = Figure(
         "transfer_ratio",
-        f"Least carries over to {least['y']}: {percent(least['mean'])} of the gain of "
-        f"{quoted(least['by'])}", note,
+        f"Where it is above the best script, {quoted(least['by'])} keeps least of its gain on "
+        f"{least['y']}: {percent(least['mean'])}", note,
         "Transfer ratios: " + ", ".join(f"{m['by']} on {m['y']} {m['mean']:.2f}" for m in marks)
         + ".", drawn, tuple(marks),
     )  # fmt: skip
@@ -440,7 +454,7 @@ def _settings(runs: Sequence[Run], rungs: Sequence[Mapping[str, Any]]) -> Sectio
     for rung in rungs:
         settings = rung.get("settings") or {}
         kept = {k: settings[k] for k in TOLD if k in settings}
-        kept |= {k: v for k, v in settings.get("rules", {}).items() if k in RULES}
+        kept |= {k: v for k, v in settings.get("rules", {}).items() if k in ENV_RULES}
         told[rung["name"]] = dict(flattened(kept))
         versions.append(settings.get("versions", {}))
     names = list(dict.fromkeys(n for kept in told.values() for n in kept))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from typing import Any
 
 from . import api, contents, laboratory, law, notebooks
 from .links import broken
+from .scores import WEIGHTS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -101,6 +103,8 @@ def environment_of_templates() -> Any:
         loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
+    jinja.filters["shell"] = lambda words: shlex.join(w.removeprefix("searchgym/") for w in words)
+    jinja.tests["weights"] = lambda argument: argument == WEIGHTS
     names = (
         "recipes", "engines", "rewards", "tools", "dialects", "curricula", "costs", "peers",
         "sections", "systems",
@@ -115,6 +119,7 @@ def environment_of_templates() -> Any:
         "api_packages": api.PACKAGES,
         "root": ROOT,
         "notebooks": notebooks.titles(ROOT),
+        "ten_lines": contents.sections(ROOT / "README.md")["Ten lines of Python"],
     }
     return jinja
 

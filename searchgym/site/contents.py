@@ -19,7 +19,7 @@ import gymnasium as gym
 
 from ..benchmark import expected
 from ..benchmark.rungs import REAL_SETS
-from ..cards import Card, cards
+from ..cards import Card, cards, catalog
 from ..curricula import CURRICULA
 from ..dialects.base import DIALECTS
 from ..engines.registry import ENGINES
@@ -33,8 +33,9 @@ from ..rl.systems import System, implemented
 from ..tools import TOOLS
 from ..types import Passage
 from . import laboratory
-from .picture import picture
-from .scores import FILE, MEASURES, generated
+from .figure import BAR, RUN
+from .picture import caption, picture
+from .scores import BEST, FILE, MEASURES, generated
 
 HERE = Path(__file__).parent
 EXAMPLES: Mapping[str, int] = tomllib.loads((HERE / "examples.toml").read_text("utf-8"))["seeds"]
@@ -43,6 +44,8 @@ WORLD, TASKS = 400, 8
 """Entities of the example's world, and its questions a family."""
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
+_SECTION = re.compile(r"(?:^|\n\n)(Args|Raises|Returns|Yields|Attributes):\n")
+_ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 NOT_SHOWN = "corpus", "world", "self"
 """Parameters that an engine is given by its environment."""
 
@@ -66,13 +69,28 @@ def environment(card: Card) -> dict[str, Any]:
         "name": card.folder.name,
         "summary": card.summary,
         "kwargs": {**kwargs, **card.body["kwargs"]},
+        "engine": _engine({**kwargs, **card.body["kwargs"]}["engine"]),
         "generated": generated(card),
         "sections": sections(card.folder / "README.md"),
         "example": example(card) if generated(card) else None,
         "runs": runs(card.folder / FILE),
-        "short": scores(card.folder / FILE),
+        "short": short(card),
+        "beside": {} if generated(card) else beside(card.body["kwargs"]["corpus"]),
         "metric": own_metric(card.body["kwargs"]),
     }
+
+
+def _engine(value: Any) -> str:
+    """An engine as a table says it: its name and, in brackets, its options."""
+    if isinstance(value, str):
+        return f"`{value}`"
+    options = ", ".join(f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}"
+                        for k, v in value.items() if k != "name")  # fmt: skip
+    return f"`{value['name']}` ({options})"
+
+
+def _space(space: Any) -> str:
+    return f"`{type(space).__name__}`: any text of at most {space.max_length:,} characters"
 
 
 def _default(name: str) -> Any:
@@ -102,6 +120,27 @@ def scores(file: Path) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
+def short(card: Card) -> list[dict[str, Any]]:
+    """The rows of an environment's table. On a real set the trained agent and the rules are those
+    of README's figure, asked the same questions; others have asked fewer."""
+    own = scores(card.folder / FILE)
+    run = {} if generated(card) else beside(card.body["kwargs"]["corpus"])
+    names = [cell["agent"] for cell in run.get("table", ())]
+    blank = dict.fromkeys(("reward", *MEASURES))
+    first = [{**blank, "agent": c["agent"], "f1": c} for c in run.get("table", ())]
+    return [*(row for row in own if row["agent"] not in names), *first]
+
+
+def beside(name: str) -> dict[str, Any]:
+    """README's run on one real set: its cells of the trained agent and the rules, and their
+    difference; empty where it has not played."""
+    run = expected.load(catalog("agents") / BEST / FILE)[RUN]
+    shown = (run["arguments"][0], BAR)
+    table = [c for agent in shown for c in run["table"] if (c["rung"], c["agent"]) == (name, agent)]
+    gap = [c["difference"] for c in run["contrasts"] if (c["rung"], c["other"]) == (name, BAR)]
+    return {**run, "table": table, "difference": gap[0]} if table else {}
+
+
 def example(card: Card) -> dict[str, Any]:
     """An episode of a small world, solved by the oracle."""
     tasks = {k: v if k == "at_most" else TASKS for k, v in card.body["kwargs"]["tasks"].items()}
@@ -127,16 +166,18 @@ def example(card: Card) -> dict[str, Any]:
     return {
         "program": program(card, tasks, seed), "question": task.question,
         "answers": task.answers, "family": task.family,
-        "turns": turns, "picture": picture(task), "action_space": str(env.action_space),
-        "observation_space": str(env.observation_space),
+        "turns": turns, "picture": (drawn := picture(task)),
+        "caption": caption(task) if drawn else "", "action_space": _space(env.action_space),
+        "observation_space": _space(env.observation_space),
     }  # fmt: skip
 
 
 def program(card: Card, tasks: Mapping[str, Any], seed: int) -> str:
     """Program that plays an example's episode."""
+    name = card.folder.name
     asked = "".join(f"        {family!r}: {count},\n" for family, count in tasks.items())
     return (
-        f"env = gym.make(\n    {card.id!r},\n    world={{'entities': {WORLD}}},\n"
+        f"env = gym.make(\n    {name!r},\n    world={{'entities': {WORLD}}},\n"
         f"    tasks={{\n{asked}    }},\n)\nobservation, info = env.reset(seed={seed})"
     ).replace("'", '"')
 
@@ -232,9 +273,16 @@ def curricula() -> list[dict[str, Any]]:
 
 
 def markdown(docstring: str | None) -> str:
-    """A docstring as Markdown: roles become code, and paragraphs one line each."""
-    text = _ROLE.sub(r"`\1`", docstring or "")
-    return "\n\n".join(" ".join(p.split()) for p in text.split("\n\n"))
+    """A docstring as Markdown: roles become code, paragraphs one line each, and arguments one each;
+    what it returns and raises is left to the API's pages."""
+    text, *sections = _SECTION.split(_ROLE.sub(r"`\1`", docstring or ""))
+    paragraphs = [" ".join(p.split()) for p in text.split("\n\n")]
+    for head, body in zip(sections[::2], sections[1::2], strict=True):
+        if head == "Args":
+            found = _ARGUMENT.findall(body)
+            lines = [f"`{name}`: {' '.join(said.split())}" for name, said in found]
+            paragraphs.append("<br>".join(lines))  # in a table's cell, too
+    return "\n\n".join(paragraphs)
 
 
 def costs() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..reports.naming import listed
 from ..types import ReasoningGraph, Task
 from ..world_browser.neighbourhood import shortened
 from ..world_browser.reasoning import computed_from, depths_of, operation_words
@@ -77,6 +78,22 @@ def picture(task: Task) -> PlacedGraph | None:
         arrows += [_arrow("", places[node], places[""], True) for node in computed_from(graph)]
     height = len(rows) * BELOW - (BELOW - TALL)
     return PlacedGraph(width + 2 * EDGE, height + 2 * EDGE, tuple(boxes), tuple(arrows))
+
+
+def caption(task: Task) -> str:
+    """Return what a question names and what has to be found, as its picture shows them."""
+    graph = task.graph
+    assert graph is not None
+    known = {node.id: node for node in graph.nodes}
+    nodes = [known[name] for row in _rows(graph) for name in row if name in known]
+    kinds = {node.id: node.type.replace("_", " ") for node in nodes}
+    given = [f"the {kinds[node.id]} {node.value}" for node in nodes if node.given]
+    hidden = [f"the {kinds[n.id]}" for n in nodes if not n.given and n.id != graph.answer]
+    named = f"The question names {listed(given)}." if given else "The question names nothing."
+    if not hidden:
+        return named
+    have = "have" if len(hidden) > 1 else "has"
+    return f"{named} {listed(hidden).capitalize()} {have} to be found before the answer."
 
 
 def _box(role: str, kind: str, text: str, place: tuple[int, int]) -> PlacedNode:

@@ -2,7 +2,8 @@
 
 Run it as ``python -m searchgym.site.scores [ENV …] [--trained WEIGHTS]``. It calls ``searchgym
 eval`` and writes ``envs/<id>/expected.json``: one run of the scripted agents and one of the trained
-agent, which stays as it is where no weights are given.
+agent in generated worlds, which stays as it is where no weights are given. On real sets pages show
+the run ``full`` of ``agents/candidate/expected.json``.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def main() -> None:
             path = Path(card.folder / FILE)
             agents = scripted(card)
             expected.save(path, "scripted", measure(card, agents, agents))
-            if args.trained:
+            if args.trained and generated(card):  # on real sets its own card's run measures it
                 expected.save(path, BEST, measure(card, [args.trained], [BEST]))
             print(path, flush=True)
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RulesAgent
 from searchgym.benchmark import Rung, transfer
-from searchgym.benchmark.ladder_table import print_ladder, verdicts
+from searchgym.benchmark.ladder_table import print_ladder, stands_of, verdicts
 from searchgym.benchmark.table import TransferTable
 from tests.small import CORPUS, TASKS
 
@@ -63,6 +63,18 @@ def test_the_trained_agent_is_bold_whatever_its_name(table: TransferTable) -> No
 
 
 def test_the_verdict_is_a_sentence(table: TransferTable) -> None:
-    (line,) = verdicts(table)
+    line, *stands = verdicts(table, stands_of(table))
     assert line.startswith(f"{LONG}: F1 1.00 (before 0.00) in held-out world")
-    assert verdicts(transfer({"x": ConstantAgent("x")}, RUNGS)) == []
+    assert all(line.startswith(f"{LONG} is ") for line in stands)
+    assert all(sum(rung.name in line for line in stands) == 1 for rung in RUNGS), stands
+    assert verdicts(transfer({"x": ConstantAgent("x")}, RUNGS), {}) == []
+
+
+def test_nothing_is_kept_where_a_script_is_better(table: TransferTable) -> None:
+    lost = transfer({"rules": OracleAgent(TASKS), LONG: RulesAgent(), "before": ConstantAgent("x")},
+                    RUNGS)  # fmt: skip
+    lost.baselines, lost.reference = {LONG: "before"}, "held-out world"
+    assert "kept" in printed(lost)
+    rows = [line for line in printed(lost).splitlines() if "2wikimultihopqa" in line]
+    assert not any("%" in row for row in rows)
+    assert not any("keeps" in line for line in verdicts(lost, stands_of(lost)))

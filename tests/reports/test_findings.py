@@ -14,6 +14,7 @@ import pytest
 from searchgym.charts.figure import to_csv
 from searchgym.evaluation.metrics import limits
 from searchgym.evaluation.result import EvalResult
+from searchgym.reports.findings import NOT_ABOVE
 from searchgym.reports.ladders import figure_of
 from searchgym.reports.naming import named, short_name
 from searchgym.reports.page import report_of, save_figures
@@ -134,29 +135,40 @@ def _table(rules: float, own: float, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_transfer_says_what_is_kept_and_where_rules_are_better(tmp_path: Path) -> None:
-    (tmp_path / "transfer.json").write_text(json.dumps(_table(0.27, 0.22)))
+@pytest.mark.parametrize(
+    ("rules", "own", "gap", "stands", "title"),
+    [
+        (0.27, 0.22, None, "not told apart from", "none of 2 sets"),
+        (0.22, 0.27, None, "not told apart from", "none of 2 sets"),
+        (0.22, 0.47, None, "above", "1 of 2 sets"),
+        (0.47, 0.22, None, "below", "none of 2 sets, clearly below on nq"),
+        # what is known of the same questions counts for more than two intervals that overlap
+        (0.22, 0.27, (0.01, 0.09), "above", "1 of 2 sets"),
+        (0.22, 0.47, (-0.1, 0.6), "not told apart from", "none of 2 sets"),
+        (0.27, 0.22, (-0.09, -0.01), "below", "none of 2 sets, clearly below on nq"),
+    ],
+)
+def test_a_share_is_kept_only_where_rules_are_beaten(
+    rules: float, own: float, gap: tuple[float, float] | None, stands: str, title: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    data = _table(rules, own)
+    if gap is not None:
+        interval = {"mean": own - rules, "low": gap[0], "high": gap[1]}
+        data["contrasts"] = [{"rung": "nq", "agent": "c", "other": "rules", "metric": "f1",
+                              "difference": interval, "p": 0.5, "p_holm": 0.5}]  # fmt: skip
+    (tmp_path / "transfer.json").write_text(json.dumps(data))
     report = report_of([tmp_path])
-    assert report.title == "Transfer of c from generated worlds to nq"
-    assert report.summary[0] == (
-        "c has F1 0.50 in world (rules 0.30); it keeps 46 % [20 %, 70 %] of its gain over itself "
-        "before training on nq."
+    kept = stands == "above"
+    told = "; it keeps 46 % [20 %, 70 %] of its gain over itself before training on nq"
+    assert report.summary[0] == f"c has F1 0.50 in world (rules 0.30){told if kept else ''}."
+    lines = [line for line in report.summary if f"{stands} the best script on" in line]
+    assert any(f"nq ({own:.2f}, rules {rules:.2f})" in line for line in lines), report.summary
+    (row,) = next(t for t in report.tables if t.name == "gains").rows
+    assert (row["ratio"] is not None, row["why"]) == (kept, "" if kept else NOT_ABOVE)
+    assert report.figures[0].title == (
+        f"c is clearly above rules on {title}: F1 0.50 on world and {own:.2f} on nq"
     )
-    assert (
-        report.summary[1] == "It loses to rules on nq (0.22 against 0.27; the intervals overlap)."
-    )
-    told = (
-        "c scores above rules on 1 of 2 sets (clearly on none), not on nq: "
-        "F1 0.50 on world and 0.22 on nq"
-    )
-    assert report.figures[0].title == told
-    (tmp_path / "transfer.json").write_text(json.dumps(_table(0.22, 0.27)))
-    report = report_of([tmp_path])
-    assert not any("loses" in line for line in report.summary)
-    told = "c scores above rules on 2 of 2 sets (clearly on none): F1 0.50 on world"
-    assert report.figures[0].title.startswith(told)
-    (tmp_path / "transfer.json").write_text(json.dumps(_table(0.22, 0.47)))
-    assert "(clearly on 1)" in report_of([tmp_path]).figures[0].title
 
 
 def test_two_seeds_are_shown_without_an_interval_over_them() -> None:

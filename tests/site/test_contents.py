@@ -32,11 +32,9 @@ def test_the_figure_is_drawn_from_the_stored_run(scheme: str) -> None:
 
 def test_the_figures_title_follows_the_numbers() -> None:
     row = figure.Dumbbell("a", True, 0.2, 0.3, 0.25, 0.35, 100, True)
-    worse = row._replace(rules=0.4)
-    assert figure.title([row, row, row._replace(real=False)])[1].endswith(
-        "on all 2 real question sets"
-    )
-    assert figure.title([row, worse])[1].endswith("on 1 of 2 real question sets")
+    unclear = row._replace(clear=False)
+    assert figure.title([row, row, row._replace(real=False)])[1].endswith("on all 2 real sets")
+    assert figure.title([row, unclear])[1].endswith("on 1 of 2 real sets")
 
 
 @pytest.mark.parametrize("card", PLAYED, ids=lambda card: card.folder.name)
@@ -101,3 +99,39 @@ def test_costs_have_a_command_each() -> None:
     for row in measured["commands"]:
         assert row["cpu_seconds"] > 0
         assert 10 < row["megabytes"] < 24_000
+
+
+def test_a_caption_says_what_its_own_question_names() -> None:
+    for env in contents.environments():
+        shown = env["example"]
+        if shown is None or shown["picture"] is None:
+            continue
+        boxes = shown["picture"].boxes
+        given = [box for box in boxes if box.role == "given"]
+        for box in given:
+            assert f"the {box.kind} {box.text.rstrip('…')}" in shown["caption"], env["name"]
+        hidden = sum(box.role == "hidden" for box in boxes)
+        assert ("to be found before the answer" in shown["caption"]) == (hidden > 0)
+
+
+def test_one_agent_has_one_score_on_a_real_set_wherever_it_is_shown() -> None:
+    from searchgym.benchmark.leaderboard import entries
+
+    rows = {(row.set, row.method): row.scores["f1"].mean for row in entries()}
+    run = expected.load(CANDIDATE / "expected.json")[figure.RUN]
+    drawn = {row.name: row.trained for row in figure.rows(run)}
+    for env in contents.environments():
+        if env["beside"]:
+            name = env["kwargs"]["corpus"]
+            (cell,) = [row["f1"] for row in env["short"] if row["agent"] == "candidate"]
+            assert cell["mean"] == rows[name, "candidate"]
+            assert cell["mean"] in drawn.values()
+    assert len(drawn) == 9
+
+
+def test_docstrings_on_pages_hold_no_heads_of_sections() -> None:
+    args = "Args:\n    a: One\n        thing.\n    b: Two."
+    text = contents.markdown(f"Do it.\n\n{args}\n\nRaises:\n    X: no.")
+    assert text == "Do it.\n\n`a`: One thing.<br>`b`: Two."
+    for row in (*contents.tools(), *contents.engines(), *contents.rewards(), *contents.dialects()):
+        assert not {"Args:", "Raises:", "Returns:"} & {*row["text"].split()}, row["name"]

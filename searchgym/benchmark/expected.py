@@ -15,11 +15,14 @@ from ..errors import EvaluationError
 from ..evaluation.intervals import Interval
 from ..evaluation.machine import today, versions
 from ..reports.findings import RULES
+from ..scoring import SCORING_VERSION
 from ..utils.files import read_json
 from .table import SHOWN, TransferTable
 
 SCHEMA = 2
 """Version of the file format; version 1 was written by hand and held no arguments."""
+FIRST_SCORING = 2
+"""Version of the scoring of runs that do not say theirs."""
 TRAITS = 3
 """Traits kept per agent and rung: those that explain most."""
 
@@ -45,6 +48,7 @@ def record(
         "arguments": list(arguments),
         "date": today(),
         "versions": versions(),
+        "scoring": SCORING_VERSION,
         "absent": table.absent,
         "rungs": [{k: r[k] for k in ("name", "kind", "above", "questions")} for r in data["rungs"]],
         "table": cells,

@@ -33,9 +33,10 @@ from ..evaluation.metrics import METRICS as MEASURED
 from ..evaluation.metrics import column, own_metric
 from ..evaluation.result import EvalResult
 from ..rewards.reward import Reward
+from ..scoring import SCORING_VERSION
 from ..text import printable
 from ..utils.files import read_json
-from .expected import load
+from .expected import FIRST_SCORING, load
 from .submitted import Checked, check_result
 
 METRICS = ("f1", "em", "evidence_recall", "searches", "reward")
@@ -73,7 +74,8 @@ class Entry(NamedTuple):
     lost: int = 0
     """Episodes that the infrastructure ended; each counts as 0."""
     note: str = ""
-    """What a reader has to know: lost episodes, chosen questions, "not verified"."""
+    """What a reader has to know: lost episodes, chosen questions, "not verified", an earlier
+    version of the scoring."""
     verified: bool = True
     """False: its actions were not played again here, so it is never the best."""
 
@@ -123,6 +125,8 @@ def recorded(path: Path) -> list[Entry]:
             cells.setdefault((row["rung"], row["agent"]), []).append(row)
         command = ["searchgym", run.get("command", "transfer"), *run["arguments"]]
         kinds = {rung["name"]: rung["kind"] for rung in run["rungs"]}
+        scoring = run.get("scoring", FIRST_SCORING)
+        note = "" if scoring == SCORING_VERSION else f"scoring {scoring}"
         for (rung, agent), these in cells.items():
             scores = {row["metric"]: _interval(row) for row in these
                       if row["metric"] in METRICS and row["low"] is not None}  # fmt: skip
@@ -134,7 +138,7 @@ def recorded(path: Path) -> list[Entry]:
                     rung if kinds.get(rung) == "real" or rung == owner else f"{rung} ({owner})",
                     f"{owner}/{name}", scores, these[0]["questions"],
                     these[0]["seeds"], run.get("date", ""), run["versions"]["searchgym"],
-                    shlex.join(command), _metric_of(rung), agent == "oracle",
+                    shlex.join(command), _metric_of(rung), agent == "oracle", note=note,
                 )
             )  # fmt: skip
     return rows

@@ -23,6 +23,7 @@ from ..cards import Card, cards
 from ..corpora.data import data_directory
 from ..errors import CardError
 from ..evaluation.metrics import own_metric
+from ..scoring import SCORING_VERSION
 
 QUESTIONS = 150
 MEASURES = ("f1", "em", "evidence_recall", "searches")
@@ -81,6 +82,7 @@ def measure(card: Card, agents: Sequence[str], names: Sequence[str]) -> dict[str
         "arguments": arguments(card, repeated),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": {"searchgym": __version__},
+        "scoring": SCORING_VERSION,
         "rungs": [
             {
                 "name": set_name,

@@ -254,7 +254,11 @@ def read_table(
     # longer cells are refused otherwise; raising this limit of the process harms nobody
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     before, made = last, delimiter or _delimiter(text)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=made, strict=strict)
+    first = next(filter(str.strip, text[:_SAMPLE].splitlines()), "")
+    spaced = first.count(made) == first.count(made + " ") > 0  # "id, text": also before quotes
+    rows = csv.reader(
+        io.StringIO(text, newline=""), delimiter=made, strict=strict, skipinitialspace=spaced
+    )
     try:
         for row in rows:
             if any(cell.strip() for cell in row):

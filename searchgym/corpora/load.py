@@ -29,6 +29,8 @@ from .lines import (
     read_csv,
     read_json,
     read_lines,
+    read_table,
+    read_text,
     read_tsv,
     text_of,
 )
@@ -118,9 +120,13 @@ def holds_documents(path: Path) -> bool:
 
 def _holds_no_records(path: Path, ending: str) -> bool:
     if ending in (".csv", ".json"):
-        records = read_csv(path) if ending == ".csv" else read_json(path)
-        first = next(iter(records), (None, {"id": "", "text": ""}))[1]
-        return not ({"id", "_id"} & first.keys() and {"text", "contents"} & first.keys())
+        found: Iterable[str]
+        if ending == ".csv":  # its header, since the first row may lack a text
+            found = next(read_table(read_text(path)), (1, ["id", "text"]))[1]
+        else:
+            found = next(iter(read_json(path)), (None, {"id": "", "text": ""}))[1]
+        names = {name.strip().lower() for name in found}
+        return not ({"id", "_id"} & names and {"text", "contents"} & names)
     if ending == ".txt":  # passages a line each have tabs
         return "\t" not in next(iter(read_lines(path)), (None, ""))[1]
     return ending in (".md", ".markdown", ".rst", ".html", ".htm", ".pdf", ".docx")

@@ -361,6 +361,7 @@ def word_files() -> dict[str, tuple[bytes, list[tuple[str, str]]]]:
         "escaped": (_p("Use List&lt;String&gt; # *x* _y_"), "Use List<String> # *x* _y_"),
         "box": (f"<w:p><w:r><w:t>before</w:t>{box}</w:r></w:p>", "before\nCALLOUT text"),
         "box-vml": (f"<w:p><w:r>{vml}</w:r></w:p>", "CALLOUT text"),
+        "art": ('<w:p><w:pict><v:textpath string="Art"/></w:pict></w:p>', "Art"),
         "box-both": (f"<w:p><w:r>{both}</w:r></w:p>", "CALLOUT text"),
         "vanish": (
             _p("seen") + _p("UNSEEN", run="<w:vanish/>")

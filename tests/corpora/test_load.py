@@ -349,6 +349,7 @@ def test_beir_layout_and_its_faults(tmp_path: Path) -> None:
         ("bars.csv", "id|text\n1|a, b; c\n", ["a, b; c"]),
         ("mac.csv", 'id,text\r1,"a\rb"\r2,c\r', ["a\rb", "c"]),
         ("sep.csv", "sep=;\nid;text\n1;a\n", ["a"]),
+        ("spaced.csv", 'id, text, note\n1, "a, b", c\n2, d, e\n', ["a, b", "d"]),
         ("huge.csv", f"id,text\n1,{'x' * 200_000}\n", ["x" * 200_000]),
     ],
 )
@@ -374,6 +375,12 @@ def test_layouts_of_questions(tmp_path: Path, name: str, text: str) -> None:
     assert (task.question, task.answers) == ("q?", ("a",))
     if name == "comments.csv":
         assert (task.meta["note"], task.meta["note (2)"]) == ("one", "two")
+
+
+def test_a_first_row_without_text_does_not_make_records_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,title,text\n1,Oslo,\n2,Rome,b\n")
+    with pytest.raises(DataError, match="line 2: no 'text'"):
+        load_corpus(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("name", ["twice.csv", "twice.tsv"])

@@ -594,6 +594,7 @@ class Mcp:
         if not self.stream:
             return Say(body=message.encode())
         noise = 'event: message\ndata: {"jsonrpc": "2.0", "method": "notifications/x"}\n\n'
+        noise += "data: ping\n\n"  # as proxies keep connections open
         return Say(body=f"{noise}event: message\ndata: {message}\n\n".encode(),
                    media="text/event-stream")  # fmt: skip
 

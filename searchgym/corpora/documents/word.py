@@ -181,6 +181,8 @@ class _Document:
                 parts.append(" ")
             elif name in ("br", "cr"):
                 parts.append("\n")
+            elif name == "textpath":  # WordArt
+                parts.append(_value(child, "string"))
             elif name == "noBreakHyphen":
                 parts.append("-")
             elif name == "sym":

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...types import Failure
@@ -97,15 +97,18 @@ class McpSession:
 
 def _message(reply: Response, number: int) -> dict[str, Any]:
     """The response to request ``number``, from JSON or from a stream of events."""
-    if reply.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        texts: list[Any] = [
-            text for text in _events(reply.body.decode("utf-8-sig", "replace")) if text.strip()
-        ]
-    else:
-        texts = [reply.body]
+    stream = reply.headers.get("content-type", "").lower().startswith("text/event-stream")
+    texts: Iterable[Any] = [reply.body]
+    if stream:
+        texts = filter(str.strip, _events(reply.body.decode("utf-8-sig", "replace")))
     data = None
     for text in texts:
-        data = parse_json(text)
+        try:
+            data = parse_json(text)
+        except Malformed:
+            if not stream:
+                raise
+            data = text  # what a proxy puts between: "ping", "[DONE]"
         for message in data if isinstance(data, list) else [data]:
             if (
                 isinstance(message, dict)

@@ -70,6 +70,9 @@ class Figure:
     rows: tuple[Row, ...]
     """The data behind it, one record per mark."""
 
+    def __repr__(self) -> str:
+        return f"<Figure {self.name!r}: {self.title}; save(folder) writes PNG, SVG, CSV and JSON>"
+
     @cached_property
     def chart(self) -> altair.TopLevelMixin:
         """The wide chart."""
@@ -145,8 +148,9 @@ class Figure:
     def json(self) -> str:
         return json.dumps([clean(row) for row in self.rows], ensure_ascii=False, indent=1)
 
-    def save(self, folder: Path) -> dict[str, Path]:
+    def save(self, folder: str | Path) -> dict[str, Path]:
         """Write ``name.png``, ``.svg``, ``.csv`` and ``.json`` into a folder; where they are."""
+        folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         forms: dict[str, bytes] = {
             "png": self.png(), "svg": self.svg().encode(), "csv": self.csv().encode(),

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..cards import Card, cards, read_card
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
-from ..llms.adapters import is_model
-from ..llms.models import MODELS
+from ..llms.models import MODELS, is_here
 from ..objects import bare_hint, check_fits, is_path, load_object, own_folder
 from ..rl.recipe_files import shipped
 from ..types import Agent, Task
@@ -45,7 +44,7 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
         return _of_card(read_card(folder, "agents"), options)
     if ":" in name:
         return _of_object(name, load_object(name), options)
-    if name in MODELS or (is_path(name) and is_model(name)):
+    if name not in ("majority", "untrained") and is_here(name):
         return _language_model(Path(name), options)
     if options:
         raise CardError(f"agent {name!r} takes no options, got {', '.join(options)}")

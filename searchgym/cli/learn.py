@@ -353,14 +353,13 @@ def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     app.command(
         epilog=examples(
+            "searchgym train candidate",
+            "searchgym train smollm",
             "searchgym train grpo --model Qwen/Qwen2.5-0.5B-Instruct --env SearchQA-v0 --steps 50 "
             "--out runs/x",
             "searchgym train dapo --model runs/small --lora 16 --lora-targets q_proj,v_proj -s "
             "env.max_turns=4",
-            "searchgym train grpo --model smollm2-135m --env MultiHopQA-v0",
             "searchgym train --resume --out runs/x --steps 100",
-            "searchgym train candidate",
-            "searchgym train smollm",
             "searchgym train candidate --seed 0 --seed 1 --out runs/two",
             "searchgym train ./my-agent -s config.episodes=20000 --json",
         )

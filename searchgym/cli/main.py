@@ -58,12 +58,15 @@ def build() -> typer.Typer:
     """The application with every command."""
     app = typer.Typer(
         name="searchgym",
-        help="Gymnasium environments in which search agents are trained and compared.",
+        help="Gymnasium environments in which search agents are trained and compared.\n\n"
+        "First time? [bold]searchgym quickstart[/bold] trains an agent and measures it.",
         epilog=examples(
+            "searchgym quickstart",
             "searchgym list",
             "searchgym play SearchQA-v0",
-            "searchgym check --all",
-            "searchgym quickstart",
+            "searchgym eval SearchQA-v0 -a rules",
+            "searchgym train smollm --out runs/smollm",
+            "searchgym train grpo --model Qwen/Qwen2.5-0.5B-Instruct --lora 16 --out runs/x",
         ),
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,

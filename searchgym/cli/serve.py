@@ -128,7 +128,12 @@ def serve(
         bool, typer.Option("--openenv", help="CORPUS is an environment: serve OpenEnv's episodes.")
     ] = False,
     mcp: Annotated[
-        bool, typer.Option("--mcp", help="CORPUS is an environment: serve episodes over MCP.")
+        bool,
+        typer.Option(
+            "--mcp",
+            help="CORPUS is an environment: serve its episodes over MCP. Searches in passages or "
+            "documents are at /mcp without this.",
+        ),
     ] = False,
     data_dir: DataDir = None,
     settings: Annotated[

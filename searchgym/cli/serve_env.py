@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from ..errors import SearchGymError
+from ..errors import CardError, SearchGymError
+from ..objects import is_path
 from .output import working
+from .search import is_documents
+from .sources import corpus_card
 from .targets import make_search_env
 
 USED = frozenset({"context", "name", "host", "port", "allow_host", "settings", "openenv", "mcp"})
@@ -42,7 +46,8 @@ def serve_env(
     told = Settings(host=host, port=port, allowed_hosts=tuple(names or ()))
     with contextlib.closing(bind(told)) as bound:
         with working(f"building {name} …"):
-            app = _app(make_search_env(name, settings), mcp, told.hosts)
+            env = _environment(name, settings, "--mcp" if mcp else "--openenv")
+            app = _app(env, mcp, told.hosts)
 
         def announce(at: int) -> None:
             shown = f"[{host}]" if ":" in host else host
@@ -50,6 +55,23 @@ def serve_env(
             print(f"serving episodes of {name} on http://{shown}:{at}{path}", flush=True)
 
         make_server(app, told, bound, announce, websockets=not mcp).run([bound])
+
+
+def _environment(name: str, settings: list[str] | None, flag: str) -> Any:
+    try:
+        return make_search_env(name, settings)
+    except CardError as error:
+        try:
+            documents = is_documents(name) or corpus_card(name) is not None or Path(name).exists()
+        except CardError:
+            raise error from None
+        if not documents:
+            raise
+        path = name if is_path(name) or not Path(name).exists() else f"./{name}"
+        raise CardError(
+            f"{flag} serves episodes of an environment, and {name} is none: searchgym serve {path} "
+            "serves searches in it, over MCP at /mcp (tools search, get_document)"
+        ) from None
 
 
 def _app(env: Any, mcp: bool, hosts: Sequence[str] | None) -> Any:

@@ -80,7 +80,13 @@ def transfer(
         str, typer.Option(help="The rung by whose gain transfer ratios are divided.")
     ] = "held-out world",
     seeds: Annotated[
-        int, typer.Option(min=1, help="Agents per source.", rich_help_panel=_TRAIN)
+        int,
+        typer.Option(
+            min=1,
+            help="Agents trained per source. Agents that are not trained here play once: give "
+            "several as NAME=A,B,C.",
+            rich_help_panel=_TRAIN,
+        ),
     ] = 1,
     source: Annotated[
         list[str] | None,
@@ -172,6 +178,8 @@ def transfer(
 
     names = [*(agents or ()), *(agent or ())] or list(DEFAULT)
     cards = {name: card for name in names if (card := _learning(name)) is not None}
+    if seeds > 1 and not cards:
+        say("--seeds trains a card that learns several times; these agents play once")
     if (source or train) and not cards:
         raise CardError(
             "--source and --train are for cards that learn: searchgym transfer candidate"

@@ -23,6 +23,7 @@ from ..errors import DataError, EngineError, SearchGymError, unknown
 from ..utils.files import file_digest, waiting_lock, writing
 from ..utils.trust import refuse
 from ..utils.user_cache import cache_folder, cache_root, used
+from .adapters import is_model
 
 KIND = "models"
 SOURCE = "source.json"
@@ -88,6 +89,13 @@ def resolve(model: str | os.PathLike[str]) -> str:
     if "/" not in name and not Path(name).exists() and get_close_matches(name.lower(), MODELS):
         raise DataError(unknown("model", name, MODELS))
     return name
+
+
+def is_here(model: str | os.PathLike[str]) -> bool:
+    """Return whether a model is a name of :data:`MODELS` or a folder on this machine that holds
+    one, which may be written ``tiny`` or ``./tiny``: wherever a model is named, on the command line
+    and in Python, these come before names of the hub."""
+    return os.fspath(model) in MODELS or is_model(model)
 
 
 def fetched(name: str) -> Path | None:

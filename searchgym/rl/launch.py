@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CardError, DataError, MissingExtraError, unknown
 from ..evaluation.machine import note_machine
-from ..llms.adapters import is_model
-from ..llms.models import MODELS, resolve
-from ..objects import bare_hint
+from ..llms.models import is_here, resolve
 from ..policies.model_folder import require_renderer, sampling_of
 from ..policies.note import read_note
 from ..utils.files import read_json, write_whole
@@ -282,13 +280,11 @@ def config_of(plan: Plan) -> TrainConfig:
             raise CardError(unknown("training option", name, known))
     others = (who for who in plan.roles.values() if who != SHARED)
     for model in filter(None, (plan.model, plan.teacher, *others)):
-        if model in MODELS:
+        if is_here(model):
             continue
         path = Path(model)
-        if hint := bare_hint(model):
-            raise CardError(f"{model!r} is a hub's name{hint}")
         local = path.is_absolute() or model.startswith(".") or model.endswith("/") or path.is_dir()
-        if local and not is_model(path):
+        if local:
             raise CardError(
                 f"{model} holds no model (no config.json): give a folder that transformers or PEFT "
                 "wrote, a name of 'searchgym models' or a hub name like "

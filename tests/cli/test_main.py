@@ -102,6 +102,10 @@ def test_the_version(cli: Cli) -> None:
         (["train", "candidate", "-s", "confg.episodes=1"], "Did you mean 'config'"),
         (["train", "candidate", "-s", "worlds=3"], "worlds is a list, got 3"),
         (["train", "candidate", "-s", "config=3"], "config is a table, got 3"),
+        (["serve", "docs", "--mcp"], "searchgym serve ./docs serves searches in it, over MCP at"),
+        (["serve", "encyclopedia", "--mcp"], "searchgym serve encyclopedia serves searches"),
+        (["serve", "SimpelQA-v0", "--mcp"], "Did you mean 'SimpleQA-v0'"),
+        (["check", "FootQA-v0"], "an id that your module registers is written my_module:MyQA-v0"),
         (["check"], "name one environment or pass --all"),
         (["check", "SearchQA-v0", "--all"], "name one environment or pass --all"),
         (["play", "--seed", "x"], "Invalid value for '--seed'"),
@@ -109,8 +113,14 @@ def test_the_version(cli: Cli) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_mistake_is_one_clear_line_and_exit_code_2(
-    cli: Cli, arguments: list[str], said: str
+    cli: Cli,
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path)
     done = cli(*arguments)
     assert done.code == 2
     assert said in done.err

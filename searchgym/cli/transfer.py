@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..benchmark.table import TransferTable
     from ..benchmark.training import CandidateRecipe
     from ..cards import Card
+    from .output import ProgressBar
 
 _TRAIN = "Agents that are trained here"
 _ENGINES = "Engines of the far rungs"
@@ -200,7 +202,16 @@ def transfer(
         say(f"no rung {reference!r} here: transfer ratios need it")
     options = overrides(agent_set, "--agent-set", "temperature=0.7")
     players, ready = _players(names, cards, options, out, seeds, source, train, seconds, baseline)
-    table = climb(players, ladder.rungs, out_dir=out, seed=seed, batch=batch, progress=progress)
+    say(f"{len(ladder.rungs)} rungs, {len(players)} agents each; a rung's passages are indexed "
+        "first, which takes longer than to play; --rungs chooses")  # fmt: skip
+    with progress("indexing") as bar:  # one for all: many short ones would never tell anything
+
+        @contextmanager
+        def stage(label: str, total: int) -> Iterator[ProgressBar]:
+            bar.stage(label, total, "questions")
+            yield bar
+
+        table = climb(players, ladder.rungs, out_dir=out, seed=seed, batch=batch, progress=stage)
     table.reference, table.absent = reference, list(ladder.absent)
     contenders = [n for n in table.agents if n not in BARS and n not in ready.untrained.values()]
     table.baselines = baselines(table, contenders, ready.untrained, baseline)

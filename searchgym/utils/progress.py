@@ -32,6 +32,10 @@ class LineProgress(Progress):
         super().update(task_id, **changes)
         self._tell(task_id)
 
+    def reset(self, task_id: TaskID, **changes: Any) -> None:
+        super().reset(task_id, **changes)
+        self._tell(task_id)
+
     def _tell(self, task_id: TaskID) -> None:
         now = monotonic()
         if not self.disable or now - self._said < self._pause:

@@ -36,6 +36,23 @@ def test_long_work_tells_how_far_it_is(
     assert len(lines) == 7, "less and less often, once a minute at the least"
 
 
+def test_many_short_stages_are_told_by_one_clock(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    with progress("indexing") as bar:
+        for number in range(10):
+            now[0] += 6
+            bar.stage(f"rung {number}: rules", 20, "questions")
+            bar(20)
+    assert capsys.readouterr().err.splitlines() == [
+        "rung 1: rules: 0 of 20 questions, 0:12",
+        "rung 4: rules: 0 of 20 questions, 0:30",
+        "rung 8: rules: 0 of 20 questions, 0:54",
+    ]
+
+
 def test_short_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress("training", 3, "steps") as bar, working("drawing …"):
         bar(3)

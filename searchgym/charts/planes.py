@@ -166,7 +166,11 @@ def steps(
     shape = alt.Shape("series:N", legend=None, scale=props(domain=names, range=shapes(names)))
     axis = props(tickCount=4, gridColor=GRID)
     if discrete:
-        axis = props(tickMinStep=1, tickCount=4 if narrow else 10, format="d", gridColor=GRID)
+        whole = {float(row["x"]) for row in rows}
+        few = min(int(max(whole, default=1) - min(whole, default=0)) or 1, 4 if narrow else 10)
+        axis = props(tickMinStep=1, tickCount=few, format="d", gridColor=GRID)
+        if whole and max(whole) - min(whole) <= few and all(x.is_integer() for x in whole):
+            axis["values"] = list(range(int(min(whole)), int(max(whole)) + 1))
     base = alt.Chart(alt.Data(values=[dict(row) for row in rows])).encode(
         x=alt.X("x:Q", title=x_title, axis=axis), color=colour
     )

@@ -79,6 +79,20 @@ def save_model(
     return folder
 
 
+def _maker(folder: Path) -> str:
+    """Return the command that writes a model into a folder: the card's whose agent reads it, else
+    those that make one."""
+    from ..cards import cards
+
+    for card in cards("agents").values():
+        if "train" in card.body and card.body.get("kwargs", {}).get("folder") == str(folder):
+            return f"'searchgym train {card.id}' makes it"
+    return (
+        f"'searchgym warmstart --out {folder}' makes a small one, 'searchgym train RECIPE --model "
+        "NAME' trains one ('searchgym train smollm' a pretrained one)"
+    )
+
+
 def load_policy(
     folder: str | os.PathLike[str],
     *,
@@ -123,10 +137,7 @@ def load_policy(
     """
     folder = Path(resolve(folder))
     if not is_model(folder):
-        raise DataError(
-            f"{folder} holds no model: 'searchgym warmstart --out {folder}' makes a small one, "
-            "'searchgym train' trains one ('searchgym train smollm' a pretrained one)"
-        )
+        raise DataError(f"{folder} holds no model. {_maker(folder)}")
     note = read_note(folder)
     given = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "top_k": top_k,
              "stop": stop}  # fmt: skip

@@ -64,10 +64,17 @@ class Viewer:
 
         try:
             several = len(self.choices()["agent"]) > 1 or len(self.choices()["step"]) > 1
+            empty = False
         except DataError:  # no trajectory yet
-            several = False
+            several, empty = False, True
         text = self.pages.served(
-            template, run=self.name, several=several, exported=False, live=self.live, **values
+            template,
+            run=self.name,
+            several=several,
+            empty=empty,
+            exported=False,
+            live=self.live,
+            **values,
         )
         return HTMLResponse(text, status)
 

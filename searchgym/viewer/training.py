@@ -167,11 +167,7 @@ class TrainingRun:
             told=f"step {done:,} of {steps:,}" if steps else f"step {done:,}",
             left_s=left if running else None,
             panels=panels(RL, {0: rows}, "step"),
-            warnings=tuple(
-                Warned(name, row["step"], MEANING.get(name, ""))
-                for row in rows
-                for name in row.get("warnings", ())
-            ),
+            warnings=_warnings(rows),
             facts=_facts(rows[-1]) if rows else {},
         )  # fmt: skip
 
@@ -257,6 +253,18 @@ def _panel(name: str, unit: bool, lines: Mapping[int, Sequence[tuple[float, floa
         drawn.append(CurveLine(seed, path, points[-1]))
     latest = fmean(line[-1][1] for line in lines.values())
     return Panel(name, _short(latest), _short(low), _short(high), tuple(drawn))
+
+
+def _warnings(rows: Sequence[Mapping[str, Any]]) -> tuple[Warned, ...]:
+    """The warnings of a log, and what its newest steps show that no warning says."""
+    found = [Warned(name, row["step"], MEANING.get(name, ""))
+             for row in rows for name in row.get("warnings", ())]  # fmt: skip
+    newest = rows[-3:]
+    for name, measure, value in (("all_invalid", "invalid", 1), ("no_signal", "grad_norm", 0)):
+        dead = len(newest) == 3 and all(row.get(measure) == value for row in newest)
+        if dead and name not in {warned.name for warned in found}:
+            found.append(Warned(name, newest[0]["step"], MEANING.get(name, "")))
+    return tuple(found)
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, str]:

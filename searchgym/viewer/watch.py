@@ -49,6 +49,15 @@ class RunWatcher(Viewer):
             rollouts=self._newest(),
         )  # fmt: skip
 
+    def list(self, request: Any) -> Any:
+        """The episodes or, as long as there are none, the way to the training's own page."""
+        from starlette.responses import RedirectResponse
+
+        try:
+            return super().list(request)
+        except DataError:
+            return RedirectResponse("/live")
+
     def _newest(self) -> list[Any]:
         try:
             self.index.refresh()

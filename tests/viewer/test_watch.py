@@ -51,6 +51,23 @@ def run(tmp_path: Path) -> Iterator[tuple[Path, Log]]:
         yield folder, log
 
 
+def test_without_episodes_the_root_leads_to_the_training(run: tuple[Path, Log]) -> None:
+    folder, log = run
+    with served(watch_app(folder)) as address:
+        with urllib.request.urlopen(address) as answer:
+            assert answer.url == f"{address}/live"
+            text = answer.read().decode()
+        assert ">Training</a>" in text
+        assert ">Episodes</a>" not in text, "it would lead nowhere"
+        for number in range(2, 5):
+            step(log, number, invalid=1.0, grad_norm=0.0)
+        with urllib.request.urlopen(f"{address}/live") as answer:
+            text = answer.read().decode()
+        assert "No warnings" not in text
+        assert "all_invalid" in text
+        assert "no_signal" in text
+
+
 def test_a_running_training_is_followed(page: Any, run: tuple[Path, Log]) -> None:
     folder, log = run
     with served(watch_app(folder)) as address:

@@ -1,0 +1,141 @@
+"""Every command that a page or a help text prints can be pasted: the command line's own parser
+takes its options, and what it names is there or is made by another printed command."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from searchgym.benchmark.leaderboard import entries
+from searchgym.cards import cards
+from searchgym.cli.main import build
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CATALOGUE.md"]
+PAGES += [p for kind in ("envs", "corpora", "agents", "notebooks", "searchgym/site/pages")
+          for p in sorted((ROOT / kind).rglob("*.md"))]  # fmt: skip
+_FENCE = re.compile(r"^```(?:sh|bash|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"(?<!`)`(searchgym [^`\n]+)`")
+_SAID = re.compile(r"'(searchgym [a-z][^'\n{}]*)'")
+OPEN = re.compile(r"…|\.\.\.|<[a-z]|\{\{|\{%")
+"""A line with one of these shows a form, not a command."""
+NAMED = "(in a sentence)"
+"""There a command may be named without what it needs, but not with what it does not take."""
+APP: Any = typer.main.get_command(build())
+
+
+def commands_of(text: str) -> Iterator[str]:
+    for block in _FENCE.findall(text):
+        lines = iter(re.sub(r"\\\n\s*", "", block).splitlines())
+        for line in lines:
+            if line.removeprefix("$ ").lstrip().startswith("searchgym "):
+                while not closed(line) and (more := next(lines, None)) is not None:
+                    line += f"\n{more}"  # a quotation goes on
+                yield line.removeprefix("$ ").strip()
+
+
+def closed(line: str) -> bool:
+    try:
+        return bool(shlex.split(line, comments=True))
+    except ValueError:
+        return False
+
+
+def walk(command: Any, path: str = "searchgym") -> Iterator[tuple[str, Any]]:
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from walk(child, f"{path} {name}")
+
+
+def printed() -> dict[str, str]:
+    """Command → where it is printed."""
+    found: dict[str, str] = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for line in commands_of(text):
+            found[line] = str(page.relative_to(ROOT))
+        for line in _CODE.findall(text):
+            found.setdefault(line, f"{page.relative_to(ROOT)} {NAMED}")
+    for name, command in walk(APP):
+        for line in re.findall(r"\$ (searchgym .*)", command.epilog or ""):
+            found.setdefault(line.replace(r"\[", "["), f"{name} --help")
+    for path in (ROOT / "searchgym").rglob("*.py"):
+        for line in _SAID.findall(path.read_text(encoding="utf-8")):
+            found.setdefault(line, f"{path.relative_to(ROOT)} {NAMED}")
+    for kind in ("corpora", "agents", "envs"):
+        for card in cards(kind).values():
+            for value in card.body.values():
+                if isinstance(value, str) and value.startswith("searchgym "):
+                    found.setdefault(value, f"the card of {card.id}")
+    for row in entries():
+        if row.command:
+            found.setdefault(row.command, f"searchgym leaderboard --commands: {row.run}")
+    return found
+
+
+def words_of(line: str) -> list[str]:
+    """The command's own words: without what a shell does with its output, and comments."""
+    words = shlex.split(line, comments=True)
+    for place, word in enumerate(words):
+        if word in ("|", ">", "&", "&&", ";", "2>"):
+            return words[1:place]
+    return words[1:]
+
+
+OURS = re.compile(r"(?:agents|envs|corpora|notebooks|searchgym|tests)/[\w./-]+")
+"""A file of the repository."""
+
+
+def test_files_of_ours_that_commands_name_are_there() -> None:
+    named = {(word.rpartition("=")[2], line) for line in SHOWN for word in words_of(line)}
+    ours = [
+        (word, line) for word, line in named if OURS.fullmatch(word) and not word.endswith("-v0")
+    ]
+    missing = [pair for pair in ours if not (ROOT / pair[0]).exists()]
+    assert not missing
+    assert ours
+
+
+def parse(command: Any, words: list[str], name: str) -> None:
+    """Parse as the command line does, down to the last subcommand; nothing is run."""
+    context = command.make_context(name, list(words), resilient_parsing=False)
+    with context:
+        rest = [*context._protected_args, *context.args]  # as click's own Group.invoke does
+        if hasattr(command, "resolve_command") and rest:
+            child_name, child, child_words = command.resolve_command(context, rest)
+            assert child is not None, f"no command {child_name}"
+            parse(child, child_words, child_name)
+
+
+ALL = printed()
+SHOWN = {line: where for line, where in ALL.items() if not OPEN.search(line)}
+
+
+def test_there_are_commands() -> None:
+    assert len(SHOWN) > 250
+    assert {"README.md", "CATALOGUE.md"} <= {where.split()[0] for where in SHOWN.values()}
+
+
+@pytest.mark.parametrize("line", SHOWN, ids=lambda line: line[10:60])
+def test_a_printed_command_is_parsed(line: str) -> None:
+    try:
+        parse(APP, words_of(line), "searchgym")
+    except Exception as error:
+        kind = type(error).__name__
+        if kind == "Exit":  # --help, --version
+            return
+        if NAMED in SHOWN[line] and kind in ("MissingParameter", "BadOptionUsage"):
+            return
+        pytest.fail(f"{SHOWN[line]}: {line}\n{getattr(error, 'message', error)}")
+
+
+@pytest.mark.parametrize("line", ["eval X --nope 1", "nonsense", "train grpo --steps many"])
+def test_the_parser_can_refuse(line: str) -> None:
+    with pytest.raises(Exception, match=r"nope|nonsense|integer"):
+        parse(APP, words_of(f"searchgym {line}"), "searchgym")

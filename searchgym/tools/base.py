@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-import math
+import sys
 import threading
 import types
 import typing
@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 from ..corpora.corpus import Corpus
 from ..errors import CardError, EngineError, SearchGymError
-from ..types import Failure, SearchEngine, ToolCall, ToolResult, ToolSpec
+from ..types import Content, Failure, Hit, SearchEngine, ToolCall, ToolResult, ToolSpec
 from ..worlds.world import World
 
 
@@ -110,7 +110,7 @@ class Tool:
             )
         except SearchGymError:
             raise
-        except Exception as error:  # whatever it is: the tool is named, the cause kept
+        except (Exception, SystemExit) as error:  # the tool is named, the cause kept
             raise EngineError(
                 f"the tool {call.tool!r} failed on {dict(call.args)!r:.200}: "
                 f"{type(error).__name__}: {error}; a tool that returns a text or Failure(…) "
@@ -188,13 +188,32 @@ class Toolbox:
     def _run(self, name: str, calls: Sequence[ToolCall]) -> list[ToolResult | Failure]:
         """Run calls of one tool, which gets copies of their arguments: the calls are recorded."""
         results = self.tools[name].run([call._replace(args=_copied(call.args)) for call in calls])
-        for result in results:
-            cost = result.cost if isinstance(result, ToolResult) else 0.0
-            if not (isinstance(cost, int | float) and 0 <= cost < math.inf):
-                raise EngineError(
-                    f"the tool {name!r} returned the cost {cost!r:.80}; a cost is a number from 0"
-                )
-        return results
+        return [
+            _own(name, result) if isinstance(result, ToolResult) else result for result in results
+        ]
+
+
+def _own(tool: str, result: ToolResult) -> ToolResult:
+    """The result with copies of what its tool could change later; ``EngineError`` for one that an
+    episode cannot show, count or keep."""
+    cost, parts, hits = result.cost, result.parts, result.hits
+    number = isinstance(cost, int | float) and not isinstance(cost, bool)
+    if not (number and 0 <= cost <= sys.float_info.max):
+        raise EngineError(
+            f"the tool {tool!r} returned the cost {cost!r:.80}; a cost is a number from 0"
+        )
+    wanted: tuple[tuple[str, Any, Any], ...] = (("parts", Content, parts), ("hits", Hit, hits))
+    for what, kind, items in wanted:
+        if not (isinstance(items, Sequence) and all(isinstance(item, kind) for item in items)):
+            raise EngineError(
+                f"the tool {tool!r} returned the {what} {items!r:.80}; expected a tuple of "
+                f"{'hits' if kind is Hit else 'texts or images'}"
+            )
+    meta = result.meta
+    if meta:
+        json_of("meta", tool, meta)
+        meta = copy.deepcopy(meta)
+    return result._replace(parts=tuple(parts), hits=tuple(hits), meta=meta)
 
 
 def _copied(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -320,12 +339,8 @@ def state_text(tool: str, state: Any) -> str:
         EngineError: the state is not made of JSON values alone (a tuple or a number as a key would
             come back as something else, NaN is no JSON), or longer than :data:`MAX_STATE`.
     """
-    try:
-        text = json.dumps(state, ensure_ascii=False, allow_nan=False)
-        same = json.loads(text) == state
-    except (TypeError, ValueError, RecursionError) as error:
-        raise EngineError(f"the tool {tool!r} returned a state that is not JSON: {error}") from None
-    if not same:
+    text = json_of("state", tool, state)
+    if json.loads(text) != state:
         raise EngineError(
             f"the tool {tool!r} returned a state that JSON does not give back as it was: use lists "
             f"instead of tuples and texts as keys; got {state!r:.80}"
@@ -336,6 +351,16 @@ def state_text(tool: str, state: Any) -> str:
             f"{MAX_STATE} are kept"
         )
     return text
+
+
+def json_of(what: str, tool: str, value: Any) -> str:
+    """The JSON of a tool's ``what``; ``EngineError`` if there is none."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EngineError(
+            f"the tool {tool!r} returned a {what} that is not JSON: {error}"
+        ) from None
 
 
 def with_own_state(tool: str, result: ToolResult) -> ToolResult:

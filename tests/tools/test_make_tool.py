@@ -510,7 +510,7 @@ def test_a_tool_changes_nothing_that_is_recorded() -> None:
     assert recorded == [{"things": ["a"], "about": {"deep": [1]}}, {"item": "apple"}]
 
 
-@pytest.mark.parametrize("cost", [float("nan"), float("inf"), -1e9, -0.5, "1", None], ids=str)
+@pytest.mark.parametrize("cost", [float("nan"), float("inf"), 10**400, True, -1e9, "1", None])
 def test_a_cost_is_a_finite_number_from_0(cost: Any) -> None:
     def priced(word: str) -> ToolResult:
         """Look up."""
@@ -521,3 +521,46 @@ def test_a_cost_is_a_finite_number_from_0(cost: Any) -> None:
         call(e, toolbox, "priced", word="x")
     with pytest.raises(EpisodeError, match=r"it raised\?\): begin anew with reset"):
         e.act("more")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"parts": (1,)}, {"parts": None}, {"parts": 3}, {"hits": (1,)}, {"hits": None},
+        {"meta": {"a": object()}}, {"meta": {"a": float("nan")}}, {"meta": {"a": b"x"}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_result_that_cannot_be_shown_or_kept_names_its_tool(made: dict[str, Any]) -> None:
+    def odd(word: str) -> ToolResult:
+        """Look up."""
+        return ToolResult(**{"parts": (word,), **made})
+
+    e, toolbox = begin(odd)
+    with pytest.raises(EngineError, match=rf"tool 'odd' returned .*{next(iter(made))}"):
+        call(e, toolbox, "odd", word="x")
+
+
+def test_a_tool_ends_no_process() -> None:
+    def leaving(word: str) -> str:
+        """Look up."""
+        raise SystemExit(word)
+
+    e, toolbox = begin(leaving)
+    with pytest.raises(EngineError, match=r"'leaving' failed on .*SystemExit: x"):
+        call(e, toolbox, "leaving", word="x")
+
+
+def test_a_tool_changes_nothing_that_it_returned() -> None:
+    parts, about = ["first"], {"seen": ["a"]}
+
+    def keeping(word: str) -> ToolResult:
+        """Look up."""
+        return ToolResult(parts, meta=about)  # type: ignore[arg-type]
+
+    e, toolbox = begin(keeping)
+    call(e, toolbox, "keeping", word="x")
+    parts[0] = about["seen"][0] = "changed"
+    kept = e.turns[0].results[0]
+    assert isinstance(kept, ToolResult)
+    assert (kept.parts, kept.meta) == (("first",), {"seen": ["a"]})

@@ -37,7 +37,7 @@ from ..scoring import SCORING_VERSION
 from ..text import printable
 from ..utils.files import read_json
 from .expected import FIRST_SCORING, load
-from .submitted import Checked, check_result
+from .submitted import Checked, check_result, followed
 
 METRICS = ("f1", "em", "evidence_recall", "searches", "reward")
 _ALWAYS = ("f1", "em", "evidence_recall", "searches")
@@ -163,28 +163,36 @@ def measured(path: Path) -> Entry:
         checked = check_result(path)
     except SearchGymError as error:  # such as a reward that only its author's code knows
         checked = Checked((), (), (str(error),), lost=result.infra_errors)
+    return _row(path, result, checked)
+
+
+def _row(path: Path, result: EvalResult, checked: Checked) -> Entry:
     if checked.wrong:
         raise EvaluationError(
             f"{path} is wrong: {checked.wrong[0]}; 'searchgym verify' tells all that is"
         )
-    name, options = _identity(result)
-    settings = result.settings
-    altered = options != {} or checked.chosen or not (
-        settings["search_enabled"] and _is_plain(settings)
-    )  # fmt: skip
-    shown = (settings["corpus"]["name"] if _is_real(settings) else name).removeprefix("searchgym/")
-    scores = {m: _counted(result, m) for m in METRICS if m in (*_ALWAYS, result.metric)}
-    notes = [
-        f"{checked.lost} lost" if checked.lost else "", checked.chosen,
-        "" if checked.played else "not verified",
-    ]  # fmt: skip
-    return Entry(
-        result.agent, shown + (" (altered)" if altered else ""), f"{path.parent.name}/{path.stem}",
-        scores, scores[result.metric].n, 1, _day(path),
-        settings["versions"].get("searchgym", ""), _command(result, checked, name, options),
-        result.metric, result.ceiling, checked.lost, "; ".join(filter(None, notes)),
-        checked.played,
-    )  # fmt: skip
+    with followed(path):
+        name, options = _identity(result)
+        settings = result.settings
+        altered = options != {} or checked.chosen or not (
+            settings["search_enabled"] and _is_plain(settings)
+        )  # fmt: skip
+        shown = (settings["corpus"]["name"] if _is_real(settings) else name).removeprefix(
+            "searchgym/"
+        )
+        scores = {m: _counted(result, m) for m in METRICS if m in (*_ALWAYS, result.metric)}
+        notes = [
+            f"{checked.lost} lost" if checked.lost else "", checked.chosen,
+            "" if checked.played else "not verified",
+        ]  # fmt: skip
+        return Entry(
+            result.agent, shown + (" (altered)" if altered else ""),
+            f"{path.parent.name}/{path.stem}",
+            scores, scores[result.metric].n, 1, _day(path),
+            settings["versions"].get("searchgym", ""), _command(result, checked, name, options),
+            result.metric, result.ceiling, checked.lost, "; ".join(filter(None, notes)),
+            checked.played,
+        )  # fmt: skip
 
 
 def _counted(result: EvalResult, metric: str) -> Interval:
@@ -224,7 +232,9 @@ def _identity(result: EvalResult) -> tuple[str, dict[str, Any] | None]:
     none, the id that has all its options. None: there is no such id."""
     for known in (result.set, f"searchgym/{result.set}"):
         if known in gym.registry:
-            return result.set, _options(result, gym.registry[known].kwargs)
+            options = _options(result, gym.registry[known].kwargs)
+            if "corpus" not in options:  # else it only has the name
+                return result.set, options
     for card in cards("envs").values():
         if not _options(result, gym.registry[card.id].kwargs):
             return card.id, {}

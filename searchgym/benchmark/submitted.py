@@ -7,7 +7,8 @@ say what the agent did. Everything a leaderboard states follows from the two:
 2. the environment, built here from the settings in the file, asks these questions, accepts these
    answers, and has the same corpus and rules;
 3. each trajectory, replayed from its own log, gives the row in the file;
-4. the recorded actions, played in the environment, earn the same: no result page was invented.
+4. the recorded actions, played in the environment, earn the same and are shown the same texts: no
+   result page was invented.
 
 Steps 2 and 4 need the environment's data, and an engine that answers alike twice. What was not
 tried is no proof: lost episodes, questions that were left out, and all that could not be repeated
@@ -18,11 +19,12 @@ answers can look like one that found them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.trajectory import Trajectory, read_jsonl
+from ..core.trajectory import Trajectory, from_line, read_jsonl, to_line
 from ..envs.search import SearchEnv
 from ..errors import CardError, EvaluationError, SearchGymError
 from ..evaluation.comparable import differing, told
@@ -72,16 +74,23 @@ class Checked(NamedTuple):
 
 
 class _Recorded:
-    """An agent that repeats the recorded texts."""
+    """An agent that repeats the recorded texts, and notes where it was shown other ones before."""
 
     def __init__(self, played: Sequence[Trajectory]) -> None:
         self._texts = {t.id: [str(turn["text"]) for turn in t.turns] for t in played}
+        self._shown = {t.id: {s["id"]: s["text"] for s in t.segments} for t in played}
+        self.differs: dict[str, str] = {}
+        """Episode → the kind of text that the environment gives otherwise."""
 
     def act(self, requests: Sequence[TurnRequest]) -> list[str]:
         out = []
         for request in requests:
             texts = self._texts.get(request.episode_id, [])
             out.append(texts[request.turn] if request.turn < len(texts) else "")
+            shown = self._shown.get(request.episode_id, {})
+            for segment in request.segments:
+                if segment.author == "env" and shown.get(segment.id) != segment.text:
+                    self.differs.setdefault(request.episode_id, segment.kind)
         return out
 
 
@@ -96,6 +105,28 @@ def check_result(path: Path, *, rebuild: bool = True, trust: bool = False) -> Ch
     Raises:
         EvaluationError: not a result file of this version.
     """
+    with followed(path):
+        return _checked(path, rebuild, trust)
+
+
+@contextmanager
+def followed(path: Path) -> Iterator[None]:
+    """Turn an error of following what a file says, which may be anything, into one line.
+
+    Raises:
+        EvaluationError: naming the file.
+    """
+    try:
+        yield
+    except SearchGymError:
+        raise
+    except _BROKEN as error:
+        raise EvaluationError(
+            f"{path} is no result as this program writes it: {error!r:.200}"
+        ) from error
+
+
+def _checked(path: Path, rebuild: bool, trust: bool) -> Checked:
     result = EvalResult.load(path)
     right: list[str] = []
     untried: list[str] = []
@@ -200,7 +231,9 @@ def _replayed(
             continue
         try:
             with registered_only(path, trust=trust):
-                row = row_of(trajectory.replay(trust=trust), trajectory.usage)
+                episode = trajectory.replay(trust=trust)
+                row = row_of(episode, trajectory.usage)
+                again = from_line(to_line(Trajectory.of(episode)), "it")
         except CardError:  # code that is not trusted: to be said as it is
             raise
         except _BROKEN as error:
@@ -209,7 +242,13 @@ def _replayed(
         if name := _differs(rows[trajectory.task_id], row, ("judge",)):
             there, here = getattr(rows[trajectory.task_id], name), getattr(row, name)
             wrong.append(f"{trajectory.task_id}: {name} {there!r} is stated, replayed {here!r}")
+        elif other := [n for n in _TOLD if getattr(again, n) != getattr(trajectory, n)]:
+            wrong.append(f"{trajectory.task_id}: its {other[0]} are not those of its own log")
     return wrong
+
+
+_TOLD = ("turns", "segments", "id", "end", "answer", "queries", "ret")
+"""What an episode's record tells besides its log, for those who read it."""
 
 
 def _environment(result: EvalResult, trust: bool) -> SearchEnv:
@@ -282,7 +321,11 @@ def _played_again(env: SearchEnv, result: EvalResult, played: Sequence[Trajector
     if differs := differing(result.settings, here, _OWN):
         return [f"the environment built here differs: {told(differs)}"]
     again = evaluate(agent, env, tasks=tasks, seed=result.seed, search_enabled=enabled)
-    wrong = []
+    ids = {trajectory.id: trajectory for trajectory in played}
+    wrong = [
+        f"{ids[name].task_id}: the environment gives another text ({kind}) than its episode tells"
+        for name, kind in agent.differs.items() if name in ids and not ids[name].infra_error
+    ]  # fmt: skip
     for row, now in zip(result.rows, again.rows, strict=True):
         if not row.infra_error and (name := _differs(row, now, _TOOK)):
             wrong.append(

@@ -70,6 +70,11 @@ class Components:
         return places
 
 
+LARGEST = 100_000
+"""Most entities, questions and other numbers of what a file has made that others may have written:
+a hundred thousand take minutes and a few GB."""
+
+
 def check_open(options: Options) -> None:
     """``CardError`` while a file is read that others may have written, unless it names a shipped
     corpus and asks shipped or generated questions of it: nothing else is opened for it."""
@@ -86,6 +91,22 @@ def check_open(options: Options) -> None:
         refuse(f"the folder {options.data_dir!r:.80}")
     if isinstance(options.world, Mapping) and "schema" in options.world:
         refuse(f"the schema {options.world['schema']!r:.80}")
+    for name in ("world", "wording", "tasks", "engine"):
+        for key, value in _numbers(getattr(options, name)):
+            if key != "seed" and not abs(value) <= LARGEST:
+                refuse(f"{key}={value!r:.40} in {name}, more than {LARGEST:,},")
+
+
+def _numbers(value: Any, key: str = "") -> Iterator[tuple[str, int | float]]:
+    """Numbers in plain containers, each with the key that it stands at."""
+    if isinstance(value, int | float):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _numbers(part, str(name))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _numbers(part, key)
 
 
 @collecting_later()  # a corpus is many objects without cycles

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_origin, get_type_hints
 
 import numpy as np
 
@@ -136,9 +136,15 @@ class EvalResult:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> EvalResult:
         """The inverse of :meth:`to_json`; ``EvaluationError`` for another version's."""
+        if not isinstance(data, Mapping):
+            raise EvaluationError(f"expected a table, got {type(data).__name__}")
         version = data.get("schema_version")
         if version != SCHEMA_VERSION:
             raise EvaluationError(f"result schema version {version!r}, expected {SCHEMA_VERSION}")
+        for name, kind in _TYPES.items():
+            _check_type(name, data.get(name, kind() if name in _LATER else None), kind)
+        for name in _TABLES:
+            _check_type(f"settings.{name}", data["settings"].get(name, {}), dict)
         columns = data["columns"]
         needed = [name for name in Row._fields if name not in Row._field_defaults]
         if not {*needed} <= {*columns} <= {*Row._fields}:
@@ -147,8 +153,10 @@ class EvalResult:
         for number, values in enumerate(data["rows"], 1):
             if len(values) != len(columns):
                 raise EvaluationError(f"row {number} has {len(values)} values")
-            cells = dict(zip(columns, values, strict=True))
-            rows.append(Row(**{k: _number(k, v) for k, v in cells.items()}))
+            cells = {k: _number(k, v) for k, v in zip(columns, values, strict=True)}
+            for name, value in cells.items():
+                _check_type(f"row {number}: {name}", value, _CELLS[name])
+            rows.append(Row(**cells))
         return cls(
             agent=data["agent"],
             set=data["set"],
@@ -267,6 +275,26 @@ def _interval(said: Mapping[str, Any]) -> Interval:
 
 def _number(name: str, value: Any) -> Any:
     return math.nan if value is None and name in _MAY_LACK else value
+
+
+_TYPES: dict[str, Any] = {
+    "agent": str, "set": str, "seed": int, "complete": bool, "duration_s": float,
+    "settings": dict, "usage": dict, "closed_book": dict, "columns": list, "rows": list,
+}  # fmt: skip
+"""Type of each value in a file."""
+_LATER = ("usage", "closed_book")
+"""Values that files of older releases may lack."""
+_TABLES = ("agent", "corpus", "environment", "questions", "rules", "scoring", "versions")
+"""Settings that are tables."""
+_CELLS = {name: get_origin(kind) or kind for name, kind in get_type_hints(Row).items()}
+"""Column → type of its values."""
+
+
+def _check_type(name: str, value: Any, kind: Any) -> None:
+    """``EvaluationError`` for a value of another type; a whole number is a number, no switch is."""
+    fits = isinstance(value, int | float if kind is float else kind)
+    if not fits or isinstance(value, bool) != (kind is bool):
+        raise EvaluationError(f"{name} is a {kind.__name__}, got {value!r:.80}")
 
 
 def _null(value: Any) -> Any:

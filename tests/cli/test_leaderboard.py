@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,11 @@ from searchgym.benchmark.leaderboard import (
     measured,
     ordered,
 )
-from searchgym.benchmark.submitted import check_result
+from searchgym.benchmark.submitted import Checked, check_result
 from searchgym.cards import catalog
 from searchgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
 from searchgym.envs.unwrap import search_env
-from searchgym.errors import EvaluationError
+from searchgym.errors import EvaluationError, SearchGymError
 from searchgym.evaluation.journal import trajectories_of
 from searchgym.evaluation.metrics import row_of
 from searchgym.evaluation.play import spread
@@ -209,6 +210,76 @@ def test_an_invented_page_is_found_by_playing_again(submitted: Path) -> None:
     assert "played again" in line
 
 
+def invented_record(episode: Any) -> None:
+    episode["segments"][-2]["text"] += " It is so."
+
+
+def other_turn(episode: Any) -> None:
+    episode["turns"][0]["text"] = "<search> something else </search>"
+
+
+def invented_text(episode: Any) -> None:
+    """Another text of a page, in the record and in the log alike."""
+    (page, *_) = (e for e in episode["snapshot"]["events"] if e[0] == "receive")
+    old = str(page[1][0]["hits"][0][2])
+    replaced = json.loads(json.dumps(episode).replace(json.dumps(old)[1:-1], "It is so."))
+    episode.update(replaced)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (invented_record, "its segments are not those of its own log"),
+        (other_turn, "its turns are not those of its own log"),
+        (invented_text, "the environment gives another text (results)"),
+    ],
+)
+def test_texts_that_the_environment_did_not_give_are_found(
+    submitted: Path, change: Callable[[Any], object], said: str
+) -> None:
+    path = trajectories_of(submitted)
+    first, *others = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    episode = json.loads(first)
+    change(episode)
+    path.write_text(json.dumps(episode) + "\n" + "".join(others), encoding="utf-8")
+    assert any(said in line for line in check_result(submitted).wrong)
+
+
+def test_a_value_of_another_type_raises_no_error_of_pythons(submitted: Path) -> None:
+    text = submitted.read_text(encoding="utf-8")
+    settings = [("settings", name) for name in json.loads(text)["settings"]]
+    cells = [("rows",), ("rows", 0), *(("rows", 0, at) for at in (0, 2, 3, 10, 16, 27))]
+    tops = [("agent",), ("set",), ("seed",), ("columns",), ("means",), ("settings",)]
+    for where in ((), *tops, *settings, *cells):
+        for value in (None, [], "x", 7):
+            data = {"file": json.loads(text)}
+            inner: Any = data
+            *before, last = "file", *where
+            for name in before:
+                inner = inner[name]
+            inner[last] = value
+            submitted.write_text(json.dumps(data["file"]), encoding="utf-8")
+            with suppress(SearchGymError):
+                check_result(submitted, rebuild=False)
+            with suppress(SearchGymError):
+                leaderboard._row(submitted, EvalResult.load(submitted), Checked((), (), ()))
+
+
+def test_a_file_of_others_has_nothing_huge_made(submitted: Path) -> None:
+    text = submitted.read_text(encoding="utf-8")
+    for name, value in (
+        ("world", {"entities": 10**8}), ("tasks", {"simple": 10**9}),
+        ("wording", {"distractors": 10**7}),
+        ("engine", {"name": "hybrid", "engines": ["bm25", "bm25"], "depth": 10**9}),
+    ):  # fmt: skip
+        data = json.loads(text)
+        data["settings"]["environment"][name] = value
+        submitted.write_text(json.dumps(data), encoding="utf-8")
+        checked = check_result(submitted)
+        assert checked.verdict == "NOT VERIFIED"
+        assert any("more than 100,000" in line for line in checked.untried), checked
+
+
 def forge_answers(path: Path, **settings: Any) -> None:
     """Make every answer that was given an accepted one, in episodes and rows alike."""
     result, forged, rows = EvalResult.load(path), [], []
@@ -322,11 +393,15 @@ def set_name(data: Any) -> None:
     data["set"] = "hotpotqa"
 
 
+def name_of_other_corpus(data: Any) -> None:
+    data["set"] = "searchgym/HotpotQA-v0"
+
+
 def fewer_options(data: Any) -> None:
     data["settings"]["environment"].pop("may_abstain")
 
 
-@pytest.mark.parametrize("change", [set_name, fewer_options])
+@pytest.mark.parametrize("change", [set_name, name_of_other_corpus, fewer_options])
 def test_another_set_is_not_taken_for_a_shipped_one(
     submitted: Path, change: Callable[[Any], object]
 ) -> None:

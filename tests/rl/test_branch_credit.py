@@ -273,6 +273,10 @@ def test_step_apo() -> None:
     loss.backward()
     assert ahead.grad is not None
     assert ahead.grad[0, 0] == 0, "the shared turn is no step of a pair"
+    # DEEP: both turns from the question have leaves of one half in the mean
+    apart = {(a, b): d for a, b, d in step_pairs(DEEP)}
+    want = {((0, 1), (1, 1)): 2 / 3, ((0, 2), (2, 2)): 0.5, ((2, 3), (3, 3)): 1}
+    assert apart == pytest.approx(want)
     equal = replace(ONE_STATE, reward=torch.ones(3))
     assert step_pairs(equal) == []
     assert float(step_apo(equal, same)[0]) == 0

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ..ops.branches import segments, values
+from ..ops.groups import alike
 from ..ops.ratio import log_ratio
 from ..slots.batch import Batch, Mean, Output, Totals
 from ..slots.protocols import Result
@@ -20,11 +21,11 @@ from .base import Coef, WeightedLoss
 def step_pairs(batch: Batch) -> list[tuple[tuple[int, int], tuple[int, int], float]]:
     """Pairs ((line, turn) of the better step, that of the worse one, difference of their values).
 
-    Steps are the first turns of segments that begin in one state; a step is worth the mean of what
-    follows it (:func:`searchgym.rl.ops.branches.values`). Equal ones make no pair.
+    Steps are the first turns of segments that begin in one state; a step is worth the mean reward
+    of the leaves below it. Equal ones make no pair.
     """
     spans = segments(batch.group, batch.number, batch.parent, batch.since)
-    worth = [v.end for v in values(spans, batch.reward.double().tolist())]
+    worth = [v.end for v in values(spans, batch.reward.double().tolist(), "leaves")]
     ahead: dict[tuple[int, int], list[int]] = {}
     for k, segment in enumerate(spans):
         if not math.isnan(worth[k]):
@@ -34,7 +35,7 @@ def step_pairs(batch: Batch) -> list[tuple[tuple[int, int], tuple[int, int], flo
         for same in ahead.values()
         for a in same
         for b in same
-        if worth[a] > worth[b]
+        if worth[a] > worth[b] and not alike(worth[b], worth[a])
     ]
 
 

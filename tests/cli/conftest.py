@@ -38,6 +38,7 @@ Cli = Callable[..., Done]
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """``cli("list", "envs", stdin="…")`` → exit code, output, error output."""
     monkeypatch.delenv("SEARCHGYM_TRACEBACK", raising=False)
+    monkeypatch.setattr("searchgym.utils.progress.FIRST", 600.0)  # the machine may be busy
     # a command also looks for modules where it is called; the next test is called elsewhere
     monkeypatch.setattr(objects, "_FOLDERS", [])
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -49,13 +49,14 @@ def show(
         return
     shown = []
     for row in sets:
-        megabytes = f"{row.bytes / 1e6:.1f}" if row.bytes else ""
-        how = "" if row.present else row.get
+        megabytes = f"{max(row.bytes / 1e6, 0.1):.1f}" if row.bytes else ""
         shown.append(
-            {"set": row.id, "here": _state(row), "MB": megabytes, "licence": row.licence,
-             "get it": how}
+            {"set": row.id, "here": _state(row), "MB": megabytes, "licence": row.licence}
         )  # fmt: skip
     print_table(f"Real sets in {data_directory(data_dir)}", shown)
+    for row in sets:
+        if not row.present:
+            print(f"{row.id}: {row.get}")
     if any(row.digest_ok is False for row in sets):
         say("BROKEN: a file is not what its card's digest says; get it again")
 

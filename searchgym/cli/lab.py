@@ -3,14 +3,18 @@ which published orderings hold."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ..errors import CardError
-from .output import JsonFlag, examples, print_json, print_table, progress, say
+from .output import JsonFlag, console, examples, print_json, print_table, progress, say
 
+_NOISE = re.compile(r" ±\S*\d|\s\(own [^)]*\)")
+_WIDE = 110
+"""Columns of a terminal from which on the table holds every ± without folding."""
 LEGEND = (
     "expected, one step: cosine with the true gradient of the expected gradient, and of one step's "
     "on average; bias, variance: relative to the useful length; own: bias to the gradient of what "
@@ -92,15 +96,16 @@ def lab(
     size, success = SIZE if size is None else size, SUCCESS if success is None else success
     if stored and any(option is not None for option in (steps, few, out, seeds)):
         raise CardError("--stored measures nothing: leave --steps, --few, --seeds, --out away")
-    with progress("measuring", None if stored else len(names), "methods") as bar:
-        if stored:
-            result = load(shipped("learning" if learn else "gradients"))
-            if methods:
-                result = chosen(result, methods)
-        elif learn:
-            result = learning.bench(names, out, seeds=seeds or 5, progress=lambda name: bar(1))
-        else:
-            result = measure(names, out, steps=steps, few=few, progress=lambda name: bar(1))
+    if stored:
+        result = load(shipped("learning" if learn else "gradients"))
+        if methods:
+            result = chosen(result, methods)
+    else:
+        with progress("measuring", len(names), "methods") as bar:
+            if learn:
+                result = learning.bench(names, out, seeds=seeds or 5, progress=lambda name: bar(1))
+            else:
+                result = measure(names, out, steps=steps, few=few, progress=lambda name: bar(1))
     if as_json:
         print_json(result)
         return
@@ -111,12 +116,18 @@ def lab(
             f"nothing was measured at size {size} and success {success}: sizes are "
             f"{_listed(measured['sizes'])}, success rates {_listed(measured['successes'])}"
         )
+    narrow = console().width < _WIDE
+    if narrow:
+        rows = [{key: _NOISE.sub("", cell) if isinstance(cell, str) else cell
+                 for key, cell in row.items()} for row in rows]  # fmt: skip
     if learn:
-        print_table("Learning: mean and 95 % interval over seeds", rows)
         say(learnt.LEGEND)
+        print_table("Learning: mean and 95 % interval over seeds", rows)
     else:
-        print_table(f"Gradients of one step, groups of {size}, success {success:g}", rows)
         say(LEGEND)
+        print_table(f"Gradients of one step, groups of {size}, success {success:g}", rows)
+        if narrow:
+            say(f"± and own are shown from {_WIDE} columns on, and by --json")
         for name, method in result["methods"].items():
             if "same_as" in method:
                 say(f"{name}: as {method['same_as']} at a step's first update")

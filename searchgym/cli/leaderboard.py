@@ -57,6 +57,12 @@ def leaderboard(
     """
     from ..benchmark.leaderboard import FEWEST, entries, markdown, ordered
 
+    known = {row.set for row in entries(fewest=1)} if results else set()
+    for path in results or ():
+        if str(path) in known and not path.exists():
+            raise EvaluationError(
+                f"{path} is a set, not a result file: searchgym leaderboard --set {path}"
+            )
     with working("checking results …") if results else nullcontext():
         all_rows = entries(results or (), fewest=1 if every else FEWEST)
     rows = ordered(all_rows, sort or "set", of=of)

@@ -96,7 +96,6 @@ def _print_scores(name: str, kind: str) -> None:
             "score": row.score,
             "searches": searches(row),
             "n": row.questions,
-            "run": row.run,
         }
         for row in ordered(entries(), "set")
         if (row.method in names if kind == "agents" else row.set in names)

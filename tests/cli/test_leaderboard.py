@@ -523,3 +523,23 @@ def test_a_stored_mean_that_its_seeds_contradict_is_found(tmp_path: Path) -> Non
 
     edited(copy, change)
     assert any("that of its seeds" in line for line in figures.contradictions(copy))
+
+
+def test_a_set_in_place_of_a_file_is_told_apart(cli: Cli) -> None:
+    done = cli("leaderboard", "SearchQA-v0")
+    assert done.code == 2
+    assert "searchgym leaderboard --set SearchQA-v0" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "most"), [(("data", "--no-verify"), 60), (("lab", "--stored"), 80),
+                        (("show", "candidate", "--no-example"), 90)]
+)  # fmt: skip
+def test_tables_fit_a_screen_of_80_columns(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], most: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = cli(*words).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= most
+    assert "to be checked" not in "".join(lines)

@@ -407,8 +407,9 @@ def add_adapters(model: Any, lora: Lora, seed: int) -> Any:
 
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
     config = peft.LoraConfig(
-        r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM"
-    )
+        r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM",
+        exclude_modules=r".*\.(dt_proj|(mamba|mixer)\.out_proj)",  # whose weights kernels read
+    )  # fmt: skip
     device = model.device
     # the model's own GPU and no other: each that is touched is started, at some 400 MB
     gpus = [device] if device.type == "cuda" else []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, JambaConfig, JambaForCausalLM
 
 from searchgym.errors import CardError, DataError, EngineError
 from searchgym.llms.base import Sampling
@@ -133,6 +133,25 @@ def test_a_mixtures_adapters_are_merged_into_its_experts(kind: str, tmp_path: Pa
     assert all(torch.equal(handed[name], value) for name, value in files.items())
     folder = lm.save(tmp_path / "adapter", adapter=True)
     torch.testing.assert_close(logits(TrainableLM(folder, device="cpu").model), want, **close)
+
+
+def test_layers_whose_weights_are_read_past_adapters_get_none(tmp_path: Path) -> None:
+    """A model multiplies by the weight of Mamba's ``dt_proj``: an adapter on it would do nothing
+    until it is merged."""
+    words = tiny.tokenizer()
+    config = JambaConfig(
+        vocab_size=len(words), hidden_size=16, intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, num_experts=2, attn_layer_period=2,
+        attn_layer_offset=1, mamba_d_state=4, mamba_d_conv=2, mamba_expand=1, eos_token_id=0,
+        pad_token_id=0, use_mamba_kernels=False,
+    )  # fmt: skip
+    JambaForCausalLM(config).save_pretrained(tmp_path / "base")
+    words.save_pretrained(tmp_path / "base")
+    lm = moved(TrainableLM(str(tmp_path / "base"), lora=Lora(rank=2), device="cpu"))
+    assert any("in_proj.lora_A" in name for name, _ in lm.model.named_parameters())
+    torch.testing.assert_close(
+        logits(loaded(lm.save(tmp_path / "merged"))), logits(lm.model), atol=1e-4, rtol=1e-4
+    )
 
 
 def test_a_folder_with_weights_missing_or_too_many_is_refused(base: Path, tmp_path: Path) -> None:

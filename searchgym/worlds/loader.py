@@ -236,10 +236,11 @@ def _with_wording(
     like = rows.get(row["like"])
     if like is None:
         read.found.append(f"{where}: like: {unknown('property', row['like'], rows)}")
+        like = {}
     elif "like" in like:
         read.found.append(f"{where}: like: {row['like']!r} itself borrows its wording; copy it")
     merged = dict(row)
-    for kind in _WORDING if like else ():
+    for kind in _WORDING:
         # Wording is borrowed per kind, both sides at once, so train and held-out stay a pair.
         if kind not in row and f"{kind}_heldout" not in row:
             sides = (kind, f"{kind}_heldout")

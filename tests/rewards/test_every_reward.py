@@ -83,7 +83,7 @@ def vars_of(rules: Any) -> dict[str, Any]:
     return {f.name: getattr(rules, f.name) for f in fields(rules)}
 
 
-@pytest.mark.parametrize("name", REWARDS)
+@pytest.mark.parametrize("name", sorted({*REWARDS} - {"cover_em"}))  # environments refuse it
 def test_the_same_numbers_through_every_door(name: str, tmp_path: Path) -> None:
     wanted = {}
     for task_id in SCRIPTS:

@@ -170,7 +170,7 @@ def test_the_command_and_its_guard(run: tuple[Path, Log]) -> None:
             with urllib.request.urlopen(address) as answer:
                 assert b"step 2 of 10" in answer.read()
             strange = urllib.request.Request(address, headers={"Host": "evil.example"})
-            with pytest.raises(urllib.error.HTTPError, match="400"):
+            with pytest.raises(urllib.error.HTTPError, match="421"):
                 urllib.request.urlopen(strange)
         finally:
             server.terminate()

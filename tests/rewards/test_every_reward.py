@@ -24,6 +24,7 @@ from searchgym.rl.saved import ROLLOUTS
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph, TurnRequest
 
+from ..constants import PAID
 from ..rl.colours import player, setting
 from ..small import CORPUS, TASKS, episode, play
 
@@ -83,7 +84,7 @@ def vars_of(rules: Any) -> dict[str, Any]:
     return {f.name: getattr(rules, f.name) for f in fields(rules)}
 
 
-@pytest.mark.parametrize("name", sorted({*REWARDS} - {"cover_em"}))  # environments refuse it
+@pytest.mark.parametrize("name", PAID)
 def test_the_same_numbers_through_every_door(name: str, tmp_path: Path) -> None:
     wanted = {}
     for task_id in SCRIPTS:
@@ -129,7 +130,7 @@ def test_a_reward_of_a_bad_episode_is_finite(name: str, texts: Sequence[str]) ->
 
 def test_the_trainer_pays_every_reward_alike(tmp_path: Path) -> None:
     """All at once, each with a weight of its own."""
-    spec = {name: 0.1 + 0.01 * i for i, name in enumerate(REWARDS)}
+    spec = {name: 0.1 + 0.01 * i for i, name in enumerate(PAID)}
     model, policy = player(3)
     recipe = Recipe.of({"rollout": {"use": "chains", "size": 3}, "advantage": "grpo",
                         "loss": "ppo"})  # fmt: skip

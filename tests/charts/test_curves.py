@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from searchgym.charts.curves import centred, ends, over_seeds, span_of, thinned
+from searchgym.charts.planes import steps
 
 numbers = st.floats(-1e6, 1e6)
 
@@ -82,3 +83,14 @@ def test_first_and_last() -> None:
     assert ends([1.0, 2.0, 3.0]) == (1.0, 3.0)
     assert ends([None, 5.0]) == (5.0, 5.0)
     assert ends([None]) == (None, None)
+
+
+@pytest.mark.parametrize("most", [1, 2, 6, 12, 300])
+def test_ticks_of_counts_are_whole_and_different(most: int) -> None:
+    rows = [{"x": x, "series": "a", "mean": 0.5, "low": 0.4, "high": 0.6} for x in (0, most)]
+    drawn = steps(rows, ["a"], "searches allowed", "EM").to_dict()
+    axes = [layer["encoding"]["x"].get("axis") for layer in drawn["layer"]]
+    for axis in filter(None, axes):
+        assert axis["tickMinStep"] == 1
+        assert axis["tickCount"] <= most
+        assert axis.get("values", [0, 1]) == list(range(len(axis.get("values", [0, 1]))))

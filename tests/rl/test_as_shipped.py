@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from searchgym.envs.search import SearchEnv
-from searchgym.llms.base import Sampling
 from searchgym.rl.critics.registry import make_critic
 from searchgym.rl.idle import IdleOptionWarning, idle_options
 from searchgym.rl.recipe import Recipe, shipped
@@ -46,17 +45,17 @@ def trainer(table: Any, **changes: Any) -> Trainer:
     """From one start, one seed and one learning rate; all else is the recipe's."""
     recipe = Recipe.of(table)
     lm, _ = lookup.player(0, reference=recipe.needs("ref_logp"), temperature=1.6)
-    out = changes.pop("out", None)
-    sampling = Sampling(max_tokens=6, stop=("\n",))
+    where = {name: changes.pop(name, None) for name in ("out", "processes", "rollouts")}
     teacher = lookup.player(1)[0] if recipe.needs("teacher_logp") else None
     critic = make_critic({**recipe.critic, "lr": 1e-3}, lm) if recipe.needs("value") else None
-    config = TrainConfig.of(recipe, steps=STEPS, tasks=3, lr=1e-3, seed=3, **changes)
-    policy = lm.policy("bare", sampling=sampling, seed=0)
+    given = {"steps": STEPS, "tasks": 3, "lr": 1e-3, "seed": 3, **changes}
+    config = TrainConfig.of(recipe, **given)
+    policy = lm.policy("bare", sampling=lookup.SAMPLING, seed=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdleOptionWarning)  # no episode here is long
         return Trainer(
             env(), lm, recipe, config, policy=policy, teacher=teacher, critic=critic,
-            roles=lookup.roles_of(recipe), out=out,
+            roles=lookup.roles_of(recipe), **where,
         )  # fmt: skip
 
 

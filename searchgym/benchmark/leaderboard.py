@@ -209,11 +209,14 @@ def _counted(result: EvalResult, metric: str) -> Interval:
 def _command(
     result: EvalResult, checked: Checked, env: str, options: Mapping[str, Any] | None
 ) -> str:
-    """The command that asks the same agent the same questions, or "" where none is known to."""
+    """The command that asks the same agent the same questions, or "" where none is known to. It
+    names catalogued agents and numbers only: whoever pastes it runs no code of a file's author and
+    asks no server of theirs."""
     settings = result.settings
     card = cards("agents").get(result.agent)
-    other = card is not None and card.body["use"] != settings["agent"].get("class")
-    if checked.asked is None or options is None or other or not _is_plain(settings):
+    own = card is None or card.body["use"] != settings["agent"].get("class")
+    texts = any(isinstance(v, str) for v in (settings["agent"].get("options") or {}).values())
+    if checked.asked is None or options is None or own or texts or not _is_plain(settings):
         return ""
     command = ["searchgym", "eval", env, "-a", result.agent, *checked.asked]
     for flag, table in (("-A", settings["agent"].get("options") or {}), ("-s", options)):

@@ -23,8 +23,8 @@ def test_list_names_everything(cli: Cli) -> None:
     assert {row["id"] for row in found["agents"]} == set(cards("agents"))
     assert {row["id"] for row in found["engines"]} == set(ENGINES)
     assert {row["id"] for row in found["dialects"]} == set(DIALECTS)
-    for rows in found.values():
-        assert all(row["summary"] for row in rows)
+    for kind, rows in found.items():
+        assert all(row["covers" if kind == "systems" else "summary"] for row in rows)
 
 
 def test_list_shows_tables(cli: Cli) -> None:

@@ -101,5 +101,5 @@ def env_id(name: str) -> str:
         register_card(own)
         return own.id
     known = [i.removeprefix("searchgym/") for i in env_ids()]
-    own = "" if colon else "; an id that your module registers is written my_module:MyQA-v0"
-    raise CardError(unknown("environment", name, known) + own + bare_hint(name))
+    written = "" if colon else "; an id that your module registers is written my_module:MyQA-v0"
+    raise CardError(unknown("environment", name, known) + written + bare_hint(name))

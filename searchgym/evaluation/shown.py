@@ -135,7 +135,9 @@ def _readable(settings: Mapping[str, Any]) -> str:
         with registered_only("the result"):
             dialect = get_dialect(settings["rules"]["dialect"])
             asks = settings.get("search_enabled", True) and Search in dialect.renders
-            actions: list[Action] = [Search(("a query",))] * bool(asks) + [Answer("a name")]
+            actions: list[Action] = [Answer("a name")]
+            if asks:
+                actions.insert(0, Search(("a query",)))
             return "   or   ".join(dialect.render_action(action).strip() for action in actions)
     except SearchGymError:  # a dialect of somebody else's
         return ""

@@ -6,6 +6,7 @@ seconds; the folder is only read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ class RunWatcher(Viewer):
         except DataError:
             return RedirectResponse("/live")
 
-    def _newest(self) -> list[Any]:
+    def _newest(self) -> Sequence[Any]:
         try:
             self.index.refresh()
         except DataError:

@@ -112,10 +112,11 @@ def test_an_unknown_bare_name_says_how_the_folder_here_is_written(cli: Cli, here
         ("eval", "SearchQA-v0", "-a", "mine"),
         ("eval", "mine", "-a", "random"),
         ("train", "mine", "--model", "x"),
-        ("train", "grpo", "--model", "mine"),
     ):
         done = cli(*arguments)
         assert (done.code, "./mine" in done.err) == (2, True), done.err
+    done = cli("train", "grpo", "--model", "mine")  # of models, a folder here is meant
+    assert (done.code, "mine holds no model" in done.err) == (2, True), done.err
 
 
 def test_a_module_here_does_not_stand_in_for_a_package_that_is_not_installed(

@@ -74,7 +74,7 @@ class Entry(NamedTuple):
     lost: int = 0
     """Episodes that the infrastructure ended; each counts as 0."""
     note: str = ""
-    """What a reader has to know: lost episodes, chosen questions, "not verified", an earlier
+    """Remark for readers: lost episodes, chosen questions, "not verified", an earlier
     version of the scoring."""
     verified: bool = True
     """False: its actions were not played again here, so it is never the best."""

@@ -248,7 +248,7 @@ def _replayed(
 
 
 _TOLD = ("turns", "segments", "id", "end", "answer", "queries", "ret")
-"""What an episode's record tells besides its log, for those who read it."""
+"""Fields of an episode's record besides its log, for those who read it."""
 
 
 def _environment(result: EvalResult, trust: bool) -> SearchEnv:
@@ -299,7 +299,7 @@ _JUDGED = ("question", "answers", "items", "evidence", "should_abstain", "family
 
 
 def _selection(env: SearchEnv, result: EvalResult) -> tuple[str, Asked]:
-    """How many questions were chosen of how many, if they were; else the options that ask them."""
+    """Return how many questions were chosen of how many, or the options that ask them all."""
     known = [task.id for task in tasks_within(env)]
     asked, n = {row.task_id for row in result.rows}, len(result.rows)
     if asked == set(known):

@@ -25,7 +25,7 @@ class Topics(NamedTuple):
     queries: dict[str, str]
     qrels: dict[str, dict[str, int]]
     notes: tuple[str, ...] = ()
-    """What was odd in its files."""
+    """Oddities of its files."""
 
 
 def load_beir(directory: str | Path, *, split: str = "test", name: str | None = None) -> Topics:

@@ -294,7 +294,7 @@ def _wrong(
 
 
 def _misfit(key: str, value: object, kind: type) -> str | None:
-    """What is wrong with a value; None if it is of its kind."""
+    """Return what is wrong with a value; None if it is of its kind."""
     fits = isinstance(value, (int, float) if kind is float else kind)
     if kind in (int, float) and isinstance(value, bool):
         fits = False

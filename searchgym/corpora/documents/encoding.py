@@ -90,7 +90,7 @@ _LABELS = {
     "windows-31j": "cp932", "windows-874": "cp874", "windows-949": "cp949",
     "gb_2312-80": "gb18030", "dos-866": "cp866",
 }  # fmt: skip
-"""What browsers read for the names that pages give."""
+"""Encodings that browsers read for the names that pages give."""
 _SHOWN = {"cp932": "shift_jis", "cp949": "euc_kr"}
 
 

@@ -102,7 +102,7 @@ class FileReader:
                 process.stdin.flush()
             answer = process.stdout.readline()
             told: dict[str, Any] = json.loads(answer) if answer.endswith(b"\n") else {}
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: a half-read answer would be taken for the next file's
             self.close()
             raise
         finally:

@@ -12,7 +12,7 @@ import typer
 from ..errors import CardError
 from .output import JsonFlag, console, examples, print_json, print_table, progress, say
 
-_NOISE = re.compile(r" ±\S*\d|\s\(own [^)]*\)")
+_NOISE = re.compile(r" ±\S*\d|\s\(own [^()]*\)")
 _WIDE = 110
 """Columns of a terminal from which on the table holds every ± without folding."""
 LEGEND = (

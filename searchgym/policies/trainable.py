@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -394,6 +395,15 @@ class TrainableLM:
         return made
 
 
+_KERNELS_READ = re.compile(r".*\.(dt_proj|(mamba|mixer)\.out_proj)")
+
+
+def _read_by_kernels(model: Any) -> list[str]:
+    """Return the names of the layers whose weights a state-space kernel reads past their
+    ``forward``: an adapter around one would change nothing."""
+    return [name for name, _ in model.named_modules() if _KERNELS_READ.fullmatch(name)]
+
+
 def add_adapters(model: Any, lora: Lora, seed: int) -> Any:
     """Add adapters to the layers of ``model`` in place; returns PEFT's wrapper around it. Global
     random number generators are left alone."""
@@ -408,7 +418,7 @@ def add_adapters(model: Any, lora: Lora, seed: int) -> Any:
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
     config = peft.LoraConfig(
         r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM",
-        exclude_modules=r".*\.(dt_proj|(mamba|mixer)\.out_proj)",  # whose weights kernels read
+        exclude_modules=_read_by_kernels(model) or None,
     )  # fmt: skip
     device = model.device
     # the model's own GPU and no other: each that is touched is started, at some 400 MB

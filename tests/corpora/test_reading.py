@@ -63,7 +63,6 @@ def pdf_of_forms(depth: int = 9) -> bytes:
 
 
 SLOW: dict[str, Callable[[], bytes]] = {
-    "forms.pdf": pdf_of_forms,
     "operators.pdf": lambda: pdf_page(b"BT (hello) Tj ET " + b"q Q " * 2_000_000),
     "paragraphs.docx": lambda: word_file(PARAGRAPH * 400_000),
     "attributes.html": lambda: ("<p " + " ".join(f"a{i}=1" for i in range(60_000)) + ">x").encode(),
@@ -87,6 +86,10 @@ def test_a_file_that_takes_too_long_is_left_out_and_the_next_ones_are_read(tmp_p
             with pytest.raises(CannotReadNow, match="takes more than 1 s to read"):
                 reader.parse(tmp_path / name)
             assert reader.parse(tmp_path / "note.md").pieces == [("Ferry", "It leaves at nine.")]
+        # Newer releases of pypdf stop drawing by themselves: on a fast machine, in time.
+        (tmp_path / "forms.pdf").write_bytes(pdf_of_forms())
+        with pytest.raises(Unreadable, match="takes more than 1 s to read|hold no text"):
+            reader.parse(tmp_path / "forms.pdf")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not keep to the limit")

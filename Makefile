@@ -159,13 +159,13 @@ bench: $(STAMP) ## The benchmarks: tables of ratios
 
 .PHONY: bench-methods
 bench-methods: $(STAMP) ## The learning bench: every usual method, five seeds (about an hour)
-	$(BIN)/searchgym lab --learn --out agents/recipes/learning.json $(ARGS)
+	$(BIN)/searchgym lab --learn --out agents/searchgym_agents/methods/learning.json $(ARGS)
 
 # What is measured is kept: the same command goes on from there. ARGS=--minutes=30 stops in between.
 .PHONY: orderings
 orderings: export OMP_NUM_THREADS = 1
 orderings: $(STAMP) ## Published orderings of methods, tested: agree, disagree or undecided
-	$(BIN)/searchgym lab --orderings --out agents/recipes/orderings.json $(ARGS)
+	$(BIN)/searchgym lab --orderings --out agents/searchgym_agents/methods/orderings.json $(ARGS)
 
 $(CERTIFY_STAMP): pyproject.toml tests/certified/programs.txt
 	$(PYTHON) -m venv $(CERTIFY)

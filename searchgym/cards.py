@@ -1,9 +1,9 @@
 """The catalogue: folders with a card each, from which everything is registered.
 
-``envs/``, ``corpora/`` and ``agents/`` hold a folder per item: ``card.toml``, ``README.md``, data,
-never Python (``agents/recipes`` holds a file per recipe, see ``searchgym.rl.recipe_files``).
-Adding an item is adding a folder; third parties name their code by
-``use = "package.module:Class"`` and their own catalogue by :func:`read_card`.
+``envs/``, ``corpora/`` and ``agents/searchgym_agents/`` hold a folder per item: ``card.toml``,
+``README.md``, data (recipes: ``searchgym.rl.recipe_files``). Adding an item is
+adding a folder; third parties name their code by ``use = "package.module:Class"``, and add folders
+of cards of their own by a plug-in (:mod:`searchgym.plugins`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from .errors import CardError, mistakes, unknown
 from .objects import bare_hint, from_spec, is_path, load_object, own_folder
+from .plugins import plugin_folders, plugins
 from .utils.trust import registered_only, source_digest
 
 __all__ = [
@@ -51,7 +52,12 @@ class Card:
 
 
 def catalog(kind: Kind) -> Path:
-    """Folder of a catalogue: inside the installed package, or beside it in a checkout."""
+    """Folder of a catalogue: inside the installed package, or beside it in a checkout; of agents,
+    the package that comes with it as a plug-in."""
+    if kind == "agents":
+        if "searchgym_agents" not in plugins():
+            raise CardError("the agents are missing: install searchgym again (pip install .)")
+        return plugins()["searchgym_agents"].folders["agents"]
     package = Path(__file__).resolve().parent
     tried = (package / "_catalog" / kind, package.parent / kind)
     for folder in tried:
@@ -92,9 +98,21 @@ def _mistakes(data: Mapping[str, Any], kind: Kind, folder: str) -> Iterator[str]
 
 @cache
 def cards(kind: Kind) -> Mapping[str, Card]:
-    """All cards of the shipped catalogue by folder name, in alphabetical order."""
-    folders = sorted(p.parent for p in catalog(kind).glob("*/card.toml"))
-    return {folder.name: read_card(folder, kind) for folder in folders}
+    """All cards of the shipped catalogue and of plug-ins by folder name, in alphabetical order.
+
+    Raises:
+        CardError: a card has mistakes, or two have the same name.
+    """
+    found: dict[str, Path] = {}
+    shipped = [] if kind == "agents" else [catalog(kind)]
+    others = [] if kind == "envs" else plugin_folders(kind)
+    for catalogue in [*shipped, *others]:
+        for folder in (path.parent for path in catalogue.glob("*/card.toml")):
+            if folder.name in found:
+                raise CardError(f"two cards in {kind}/ have the name {folder.name!r}: "
+                                f"{found[folder.name]} and {folder}")  # fmt: skip
+            found[folder.name] = folder
+    return {name: read_card(found[name], kind) for name in sorted(found)}
 
 
 def card(kind: Kind, name: str) -> Card:

@@ -49,7 +49,7 @@ def test_every_card_is_read_and_has_a_page(kind: str) -> None:
         assert len(page.read_text(encoding="utf-8")) > 200
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["envs", "corpora"])
 def test_no_python_in_a_catalogue(kind: str) -> None:
     assert not list(catalog(kind).rglob("*.py"))
     assert (catalog(kind) / "README.md").is_file()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+AGENTS = ROOT / "agents" / "searchgym_agents"
 
 
 def run(*command: str | Path | int, cwd: Path, expect: int = 0) -> str:
@@ -52,13 +53,15 @@ PLUGIN = "searchgym_v1.py"
 """Module that verifiers looks for beside the package: names of its plug-ins have no dots."""
 
 
-def test_the_wheel_has_one_top_level_and_the_catalogue(wheel: Path) -> None:
+def test_the_wheel_has_the_package_its_agents_and_the_catalogue(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
-    assert {t for t in tops if not t.endswith(".dist-info")} == {"searchgym", PLUGIN}
+    assert {t for t in tops if not t.endswith(".dist-info")} == {
+        "searchgym", "searchgym_agents", PLUGIN
+    }  # fmt: skip
     assert "searchgym/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    for kind in ("envs", "corpora", "agents"):
+    for kind in ("envs", "corpora"):
         shipped = {
             name.removeprefix(f"searchgym/_catalog/{kind}/")
             for name in names
@@ -76,7 +79,10 @@ def test_the_wheel_has_one_top_level_and_the_catalogue(wheel: Path) -> None:
 
 def test_every_module_is_in_the_wheel(wheel: Path) -> None:
     shipped = {n for n in zipfile.ZipFile(wheel).namelist() if n.endswith(".py")}
-    here = {p.relative_to(ROOT).as_posix() for p in (ROOT / "searchgym").rglob("*.py")}
+    here = {
+        path.relative_to(folder.parent).as_posix()
+        for folder in (ROOT / "searchgym", AGENTS) for path in folder.rglob("*.py")
+    }  # fmt: skip
     assert shipped == here - {f"searchgym/integrations/{PLUGIN}"} | {PLUGIN}
 
 
@@ -85,8 +91,9 @@ def test_every_file_that_modules_read_is_in_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     made = {"__pycache__", ".mypy_cache", ".ruff_cache"}
     here = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "searchgym").rglob("*")
+        path.relative_to(folder.parent).as_posix()
+        for folder in (ROOT / "searchgym", AGENTS)
+        for path in folder.rglob("*")
         if path.is_file() and path.suffix != ".py" and not made & set(path.parts)
     }
     assert len(here) > 10

@@ -2,12 +2,12 @@
 
 A page marks a figure by an HTML comment right behind it, which readers do not see::
 
-    F1 0.269 [0.202, 0.337]<!-- figure: agents/candidate | ladder | hotpotqa | candidate | f1 -->
+    F1 0.269 [0.202, 0.337]<!-- figure: agents/mine | ladder | hotpotqa | mine | f1 -->
 
 that is: folder of an ``expected.json`` | run | rung | agent | metric. The interval may be left out,
 and a figure has as many decimals as the page likes. A table of a whole ladder lies between marks::
 
-    <!-- table: agents/candidate | ladder | candidate | rules -->
+    <!-- table: agents/mine | ladder | mine | rules -->
     …
     <!-- end of table -->
 

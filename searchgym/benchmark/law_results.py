@@ -58,7 +58,7 @@ def finding(r2: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def results_file() -> Path:
-    """Path of the stored predictions, beside the law that made them (``agents/law.json``)."""
+    """Path of the stored predictions, beside the law that made them (``law.json``)."""
     return catalog("agents") / "law_results.json"
 
 

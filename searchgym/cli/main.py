@@ -14,7 +14,8 @@ import typer
 
 from .. import __version__
 from ..errors import MissingExtraError, SearchGymError
-from ..objects import also_look_in
+from ..objects import also_look_in, load_known
+from ..plugins import Registry
 from ..text import printable
 from ..utils.files import out_of_space
 from . import (
@@ -126,6 +127,12 @@ def build() -> typer.Typer:
     app.add_typer(models.app, name="models")
     app.add_typer(cache.app, name="cache")
     app.add_typer(simulator.app, name="simulator")
+    for name, path in Registry("command").items():
+        added = load_known(path)
+        if isinstance(added, typer.Typer):
+            app.add_typer(added, name=name)
+        else:
+            app.command(name)(added)
     arrange(app)
     return app
 

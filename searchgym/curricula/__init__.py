@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .windows import AxisBandit as AxisBandit
     from .windows import LevelBand as LevelBand
 
-_LAZY = {path.partition(":")[2]: path.partition(":")[0] for path in CURRICULA.values()}
+_LAZY = {path.partition(":")[2]: path.partition(":")[0] for path in CURRICULA.shipped.values()}
 """Classes that are imported when they are first asked for: an environment needs few of them."""
 
 __all__ = [

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import CardError
 from ..objects import from_spec
+from ..plugins import Registry
 from ..types import Task
 from .axes import MEASURES, TaskPool, difficulty_of
 
@@ -220,21 +221,24 @@ class Lent(Driver):
 
 
 _HERE = "searchgym.curricula."
-CURRICULA: dict[str, str] = {
-    "uniform": _HERE + "base:Uniform",
-    "scheduled": _HERE + "scheduled:Scheduled",
-    "zerosearch": _HERE + "scheduled:ZeroSearchNoise",
-    "scaling_inter": _HERE + "scheduled:ScalingInter",
-    "after_success": _HERE + "scheduled:AfterSuccess",
-    "per_task": _HERE + "per_task:PerTask",
-    "staged": _HERE + "stages:Staged",
-    "masksearch": _HERE + "stages:MaskSearch",
-    "band": _HERE + "windows:LevelBand",
-    "bandit": _HERE + "windows:AxisBandit",
-    "self_paced": _HERE + "weighted:SelfPaced",
-    "success_band": _HERE + "weighted:SuccessBand",
-    "pool": _HERE + "weighted:DifficultyPool",
-}
+CURRICULA = Registry(
+    "curriculum",
+    {
+        "uniform": _HERE + "base:Uniform",
+        "scheduled": _HERE + "scheduled:Scheduled",
+        "zerosearch": _HERE + "scheduled:ZeroSearchNoise",
+        "scaling_inter": _HERE + "scheduled:ScalingInter",
+        "after_success": _HERE + "scheduled:AfterSuccess",
+        "per_task": _HERE + "per_task:PerTask",
+        "staged": _HERE + "stages:Staged",
+        "masksearch": _HERE + "stages:MaskSearch",
+        "band": _HERE + "windows:LevelBand",
+        "bandit": _HERE + "windows:AxisBandit",
+        "self_paced": _HERE + "weighted:SelfPaced",
+        "success_band": _HERE + "weighted:SuccessBand",
+        "pool": _HERE + "weighted:DifficultyPool",
+    },
+)
 """Name → import path. Others are named by their own path, or entered here."""
 _METHODS = ("choose", "params", "observe", "state_dict", "load_state_dict")
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast, runtime_chec
 
 from searchgym.errors import CardError, DialectError, unknown
 from searchgym.objects import check_fits, from_spec, load_known, load_object
+from searchgym.plugins import Registry
 from searchgym.types import Action, Call, Page, Parsed, Ranking, ToolSpec
 
 
@@ -176,13 +177,16 @@ def import_path(cls: type) -> str | None:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-DIALECTS: dict[str, str] = {
-    "search_r1": "searchgym.dialects.search_r1:SearchR1",
-    "asearcher": "searchgym.dialects.asearcher:ASearcher",
-    "agentgl": "searchgym.dialects.agentgl:AgentGL",
-    "json_tools": "searchgym.dialects.json_tools:JsonTools",
-    "plain": "searchgym.dialects.plain:Plain",
-}
+DIALECTS = Registry(
+    "dialect",
+    {
+        "search_r1": "searchgym.dialects.search_r1:SearchR1",
+        "asearcher": "searchgym.dialects.asearcher:ASearcher",
+        "agentgl": "searchgym.dialects.agentgl:AgentGL",
+        "json_tools": "searchgym.dialects.json_tools:JsonTools",
+        "plain": "searchgym.dialects.plain:Plain",
+    },
+)
 """Name → where it lives. The callable takes boolean keyword options, listed in ``FLAGS``."""
 SELF_SEARCH: dict[str, str] = {"search_r1_self": "searchgym.dialects.self_search:SelfSearch"}
 """The self-search forms of dialects (their name and ``_self``), which ``engine="self"`` chooses.

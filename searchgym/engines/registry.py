@@ -9,24 +9,28 @@ from typing import Any
 from ..corpora.corpus import Corpus
 from ..errors import CardError, EngineError, unknown
 from ..objects import check_fits, load_known, load_object
+from ..plugins import Registry
 from ..types import SearchEngine
 from ..utils.trust import refuse
 from ..worlds.world import World
 
 Maker = Callable[..., SearchEngine]
 
-ENGINES: dict[str, str | Maker] = {
-    "bm25": "searchgym.engines.bm25:make",
-    "bm25_disk": "searchgym.engines.on_disk:make",
-    "graph": "searchgym.engines.graph:make",
-    "dense": "searchgym.engines.dense:make",
-    "hybrid": "searchgym.engines.hybrid:make",
-    "recorded": "searchgym.engines.recorded:make",
-    "degraded": "searchgym.engines.degraded:make",
-    "simulated": "searchgym.engines.simulated:make",
-    "simulated_rules": "searchgym.engines.simulated.rules:make",
-    "remote": "searchgym.engines.remote:make",
-}
+ENGINES = Registry(
+    "engine",
+    {
+        "bm25": "searchgym.engines.bm25:make",
+        "bm25_disk": "searchgym.engines.on_disk:make",
+        "graph": "searchgym.engines.graph:make",
+        "dense": "searchgym.engines.dense:make",
+        "hybrid": "searchgym.engines.hybrid:make",
+        "recorded": "searchgym.engines.recorded:make",
+        "degraded": "searchgym.engines.degraded:make",
+        "simulated": "searchgym.engines.simulated:make",
+        "simulated_rules": "searchgym.engines.simulated.rules:make",
+        "remote": "searchgym.engines.remote:make",
+    },
+)
 """Name → ``make(corpus, world, **options)``, itself or its import path (read when first used, for
 some need heavy libraries). Add your own before making an environment."""
 

@@ -28,7 +28,7 @@ class FinetuneRecipe:
     sft: Mapping[str, Any] = field(default_factory=dict)
     """Changes of :class:`~searchgym.llms.sft.SftConfig`."""
     rl: Mapping[str, Any] = field(default_factory=dict)
-    """``recipe`` (a name of ``agents/recipes``), ``env`` (an environment's id), ``steps`` and
+    """``recipe`` (its name), ``env`` (an environment's id), ``steps`` and
     ``set`` (tables of changes, as ``searchgym train --set`` makes them). Empty, or with no steps:
     no reinforcement learning."""
     freeze: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from ..utils.files import read_json, write_whole
 
 def stored(name: str) -> Path:
     """The shipped result of ``"gradients"``, ``"learning"`` or ``"orderings"``."""
-    return catalog("agents") / "recipes" / f"{name}.json"
+    return catalog("agents") / "methods" / f"{name}.json"
 
 
 def load(path: Path, kind: str = "methods") -> dict[str, Any]:

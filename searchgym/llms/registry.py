@@ -7,16 +7,20 @@ from typing import Any
 
 from ..errors import CardError, EngineError, unknown
 from ..objects import check_fits, load_known, load_object
+from ..plugins import Registry
 from ..utils.trust import refuse
 from .base import Generator
 
 Maker = Callable[..., Generator]
 
-GENERATORS: dict[str, str | Maker] = {
-    "transformers": "searchgym.llms.transformers_generator:TransformersGenerator",
-    "vllm": "searchgym.llms.vllm_generator:VllmGenerator",
-    "openai": "searchgym.llms.openai_generator:OpenAIGenerator",
-}
+GENERATORS = Registry(
+    "generator",
+    {
+        "transformers": "searchgym.llms.transformers_generator:TransformersGenerator",
+        "vllm": "searchgym.llms.vllm_generator:VllmGenerator",
+        "openai": "searchgym.llms.openai_generator:OpenAIGenerator",
+    },
+)
 """Name → class, itself or its import path (read when first used: some need heavy libraries)."""
 
 

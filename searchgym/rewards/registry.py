@@ -6,11 +6,12 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
+from ..plugins import Registry
 from ..utils import trust
 
 _HERE = "searchgym.rewards."
@@ -29,30 +30,9 @@ MEASURED: Mapping[str, str] = {
 """Name → import path of the plain measures."""
 
 
-class RegisteredRewards(Mapping[str, str]):
-    """Name → import path: the plain measures, then the rewards of published methods, whose files
-    are read for their names when the first of them is asked for."""
-
-    def __getitem__(self, name: str) -> str:
-        return MEASURED[name] if name in MEASURED else published()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        yield from MEASURED
-        yield from published()
-
-    def __len__(self) -> int:
-        return len(MEASURED) + len(published())
-
-
-def published() -> Mapping[str, str]:
-    """Name → import path of the rewards of published methods."""
-    from ..utils.registered import registered_in
-
-    return registered_in(PUBLISHED)
-
-
-REWARDS: Mapping[str, str] = RegisteredRewards()
-"""Parts by name. Others are named by their own import path."""
+REWARDS = Registry("reward", MEASURED, package=PUBLISHED)
+"""Name → import path: the plain measures, then the rewards of published methods. Others are named
+by their own import path."""
 
 
 def source_digest(measure: Any) -> str:
@@ -105,8 +85,8 @@ def path_of(made_of: Any) -> str:
 
 def registered(use: str) -> str:
     """The registered name of an import path that has one; others as they are."""
-    known = published() if use.startswith(PUBLISHED) else MEASURED
-    return next((name for name, path in known.items() if path == use), use)
+    plain = next((name for name, path in MEASURED.items() if path == use), "")
+    return plain or next((name for name, path in REWARDS.items() if path == use), use)
 
 
 def is_json(value: Any) -> bool:

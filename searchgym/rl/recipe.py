@@ -1,4 +1,4 @@
-"""A method: one object per slot, from a name of ``agents/recipes``, a TOML file or a table."""
+"""A method: one object per slot, from a name, a TOML file or a table."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Recipe:
 
     @classmethod
     def of(cls, spec: str | Path | Mapping[str, Any] | Recipe) -> Recipe:
-        """Make a recipe from the name of one in ``agents/recipes``, a TOML file's path or a table.
+        """Make a recipe from the name of one, a TOML file's path or a table.
 
         Slots left out: chains of 8, the environment's return as signal and reward, uniform tasks,
         constant coefficients. Advantage and loss must be given.

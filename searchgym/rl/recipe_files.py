@@ -1,4 +1,4 @@
-"""Recipes as files: ``agents/recipes/<name>.toml``, or a TOML file of your own.
+"""Recipes as files: ``agents/searchgym_agents/methods/<name>.toml``, or a TOML file of your own.
 
 A file has one entry per slot (``advantage``, ``loss``, …), the tables ``[train]``, ``[env]``,
 ``[critic]``, ``[sampling]`` and ``[reference]``, and ``[doc]``, which is for people. Reading one
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import objects
-from ..cards import catalog
 from ..errors import CardError, unknown
 from ..objects import bare_hint
+from ..plugins import plugin_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,24 @@ K3_CUT = (
 
 
 @cache
-def folder() -> Path:
-    """The folder of the shipped recipes."""
-    return catalog("agents") / "recipes"
+def recipe_files() -> Mapping[str, Path]:
+    """Name → file of every shipped recipe and of those of plug-ins, in alphabetical order.
+
+    Raises:
+        CardError: two recipes have the same name.
+    """
+    found: dict[str, Path] = {}
+    for folder in plugin_folders("recipes"):
+        for path in folder.glob("*.toml"):
+            if path.stem in found:
+                raise CardError(f"two recipes are called {path.stem!r}: {found[path.stem]}, {path}")
+            found[path.stem] = path
+    return dict(sorted(found.items()))
 
 
-@cache
 def shipped() -> tuple[str, ...]:
-    """Names of the shipped recipes, in alphabetical order."""
-    return tuple(sorted(path.stem for path in folder().glob("*.toml")))
+    """Names of the recipes of :func:`recipe_files`, in alphabetical order."""
+    return tuple(recipe_files())
 
 
 def read(spec: str | Path) -> dict[str, Any]:
@@ -120,12 +129,12 @@ def _path(spec: str | Path) -> Path:
             + ", or the path of a TOML file"
             + bare_hint(str(spec))
         )
-    return folder() / f"{spec}.toml"
+    return recipe_files()[str(spec)]
 
 
 def _load(path: Path) -> dict[str, Any]:
     """The tables of a file, the caller's to change."""
-    return copy.deepcopy(_shipped(path)) if path.parent == folder() else _parsed(path)
+    return copy.deepcopy(_shipped(path)) if path in recipe_files().values() else _parsed(path)
 
 
 @cache

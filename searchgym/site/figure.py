@@ -1,6 +1,6 @@
 """Draw README's figure from the run on the agent's page: ``python -m searchgym.site.figure``.
 
-It reads ``agents/candidate/expected.json`` and writes ``transfer-light.svg`` and
+It reads ``agents/searchgym_agents/candidate/expected.json`` and writes ``transfer-light.svg`` and
 ``transfer-dark.svg`` beside it.
 """
 

@@ -11,19 +11,21 @@ from typing import Any
 
 from ..cards import from_spec
 from ..errors import TaskError, unknown
+from ..plugins import Registry
 from .draft import SAME_ANSWER, Family
 
 _HERE = "searchgym.tasks."
-FAMILIES: dict[str, str] = {
-    name: f"{_HERE}{name}:propose"
-    for name in (
-        "simple", "chain", "comparison", "intersection", "count", "parallel", "superlative",
-        "unanswerable", "difference", "aggregate", "masked", "follow_up",
-    )
-}  # fmt: skip
-FAMILIES |= {
-    "chain": f"{_HERE}simple:chain", "count": f"{_HERE}groups:count", "set": f"{_HERE}sets:propose",
-}  # fmt: skip
+_MODULES = {"chain": "simple:chain", "count": "groups:count", "set": "sets:propose"}
+FAMILIES = Registry(
+    "task family",
+    {
+        name: _HERE + _MODULES.get(name, f"{name}:propose")
+        for name in (
+            "simple", "chain", "comparison", "intersection", "count", "parallel", "superlative",
+            "unanswerable", "difference", "aggregate", "masked", "follow_up", "set",
+        )
+    },
+)  # fmt: skip
 """Name → import path. Others are named by their own path, or entered here."""
 AT_MOST = "at_most"
 """Key of a table of counts: true where a world that holds fewer tasks is no error."""

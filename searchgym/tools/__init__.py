@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from ..errors import CardError
 from ..objects import from_spec
+from ..plugins import Registry
 from ..types import ToolSpec
 from .base import FunctionTool, Tool, Toolbox, ToolContext, ToolProtocol, require_answers
 from .retrieval import AccessTool, SearchTool
@@ -31,18 +32,21 @@ __all__ = [
 ]
 
 _GRAPH = "searchgym.tools.graph:"
-TOOLS: dict[str, str] = {
-    "search": "searchgym.tools.retrieval:SearchTool",
-    "access": "searchgym.tools.retrieval:AccessTool",
-    "calculator": "searchgym.tools.calculator:Calculator",
-    "sql": "searchgym.tools.sql:SqlTool",
-    "graph_facts": _GRAPH + "FactsTool",
-    "graph_neighbors": _GRAPH + "NeighborsTool",
-    "graph_path": _GRAPH + "PathTool",
-    "graph_rank": _GRAPH + "RankTool",
-    "community_search": _GRAPH + "CommunitySearchTool",
-    "graph_search": _GRAPH + "HybridTool",
-}
+TOOLS = Registry(
+    "tool",
+    {
+        "search": "searchgym.tools.retrieval:SearchTool",
+        "access": "searchgym.tools.retrieval:AccessTool",
+        "calculator": "searchgym.tools.calculator:Calculator",
+        "sql": "searchgym.tools.sql:SqlTool",
+        "graph_facts": _GRAPH + "FactsTool",
+        "graph_neighbors": _GRAPH + "NeighborsTool",
+        "graph_path": _GRAPH + "PathTool",
+        "graph_rank": _GRAPH + "RankTool",
+        "community_search": _GRAPH + "CommunitySearchTool",
+        "graph_search": _GRAPH + "HybridTool",
+    },
+)
 """Name → import path. Others are named by their own path, or entered here."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _ACTIONS = frozenset({"answer", "judge", "delegate"})

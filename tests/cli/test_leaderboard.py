@@ -446,11 +446,12 @@ def test_the_oracle_is_a_ceiling_and_sets_are_ranked_by_their_own_metric(cli: Cl
 
 
 # --- figures of pages -------------------------------------------------------------------------
-PLACE = "agents/candidate | ladder | hotpotqa | candidate | f1"
+CANDIDATE = "agents/searchgym_agents/candidate"
+PLACE = f"{CANDIDATE} | ladder | hotpotqa | candidate | f1"
 
 
 def stated() -> dict[str, Any]:
-    runs = json.loads((ROOT / "agents/candidate/expected.json").read_text("utf-8"))["runs"]
+    runs = json.loads((ROOT / CANDIDATE / "expected.json").read_text("utf-8"))["runs"]
     (row,) = [
         r for r in runs["ladder"]["table"]
         if (r["rung"], r["agent"], r["metric"]) == ("hotpotqa", "candidate", "f1")
@@ -479,7 +480,7 @@ def test_a_true_figure_passes_and_a_changed_one_fails() -> None:
 
 
 def test_a_table_is_compared_line_by_line() -> None:
-    path = ROOT / "agents" / "reader" / "README.md"
+    path = catalog("agents") / "reader" / "README.md"
     text = path.read_text(encoding="utf-8")
     found = figures.check(text)
     assert found.figures > 50
@@ -495,9 +496,15 @@ def test_a_table_is_compared_line_by_line() -> None:
     ("text", "said"),
     [
         ("F1<!-- figure: a | b | c | d | f1 -->", "1 marks"),
-        ("0.1<!-- figure: agents/candidate | ladder -->", "expected 5 parts"),
-        ("0.1<!-- figure: agents/candidate | lader | hotpotqa | candidate | f1 -->", "'ladder'"),
-        ("0.1<!-- figure: agents/candidate | ladder | hotpotqa | candidat | f1 -->", "'candidate'"),
+        (f"0.1<!-- figure: {CANDIDATE} | ladder -->", "expected 5 parts"),
+        (
+            f"0.1<!-- figure: {CANDIDATE} | lader | hotpotqa | candidate | f1 -->",
+            "'ladder'",
+        ),
+        (
+            f"0.1<!-- figure: {CANDIDATE} | ladder | hotpotqa | candidat | f1 -->",
+            "'candidate'",
+        ),
         ("0.1<!-- figure: agents/nobody | ladder | hotpotqa | x | f1 -->", "does not exist"),
     ],
 )
@@ -520,7 +527,7 @@ def test_a_stored_mean_that_its_seeds_contradict_is_found(tmp_path: Path) -> Non
     for path in expected_files():
         assert figures.contradictions(path) == []
     copy = tmp_path / "expected.json"
-    shutil.copy(ROOT / "agents/candidate/expected.json", copy)
+    shutil.copy(ROOT / "agents/searchgym_agents/candidate/expected.json", copy)
 
     def change(data: Any) -> None:
         row = data["runs"]["ladder"]["table"][0]

@@ -13,7 +13,7 @@ import pytest
 
 from searchgym.cards import cards
 from searchgym.envs.search import SearchEnv
-from searchgym.rl.recipe_files import folder, read
+from searchgym.rl.recipe_files import read, recipe_files
 from searchgym.utils import trust
 
 from .conftest import SMALL, Cli
@@ -58,7 +58,7 @@ def test_a_folder_does_not_stand_in_for_an_agent(cli: Cli, here: Path) -> None:
 def test_a_folder_does_not_stand_in_for_a_recipe(cli: Cli, here: Path) -> None:
     proof, args = touching(here)
     shipped = read("grpo")
-    text = (folder() / "grpo.toml").read_text(encoding="utf-8")
+    text = recipe_files()["grpo"].read_text(encoding="utf-8")
     (here / "grpo").write_text(f"{text}\n[schedule]\n{POPEN}{args}")
     (here / "grpo.toml").write_text(f"{text}\n[schedule]\n{POPEN}{args}")
     assert read("grpo") == shipped

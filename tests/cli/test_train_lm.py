@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import torch
 
+from searchgym.cards import catalog
 from searchgym.cli.live import Screen, chosen, quiet_loading, sparkline
 from searchgym.errors import CardError, MissingExtraError
 from searchgym.reports.page import save_curve
@@ -230,7 +231,7 @@ def test_other_methods(cli: Cli, world: Path, tmp_path: Path, recipe: str, more:
 
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRST = min(path.stem for path in (ROOT / "agents" / "recipes").glob("*.toml"))
+FIRST = min(path.stem for path in (catalog("agents") / "methods").glob("*.toml"))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ import pytest
 from searchgym.cards import load_object
 from searchgym.errors import CardError
 from searchgym.rewards import MEASURES, REWARDS, Outcome, Reward
-from searchgym.rewards.registry import FINAL, MEASURED, PUBLIC, PUBLISHED, TURN
-from searchgym.utils.registered import registered_in
+from searchgym.rewards.registry import FINAL, MEASURED, PUBLIC, TURN
 
 from . import own
 
@@ -168,12 +167,12 @@ def test_every_plain_measure(name: str) -> None:
     assert part.standard == (name in (*TURN, *FINAL))
 
 
-@pytest.mark.parametrize("name", registered_in(PUBLISHED))
+@pytest.mark.parametrize("name", [n for n in REWARDS if n not in MEASURED])
 def test_every_published_reward(name: str) -> None:
     """Each is a documented data class of JSON options that names its systems and its source, and
     is recorded by name."""
     made = load_object(REWARDS[name])
-    assert made.registered == name
+    assert made.registered.rpartition(":")[2] == name
     assert made.systems
     assert all(isinstance(system, str) for system in made.systems)
     assert made.__doc__

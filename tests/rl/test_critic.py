@@ -14,7 +14,7 @@ from searchgym.rl.advantages.ppo import ppo_advantages, turn_ppo_advantages
 from searchgym.rl.critics.base import ValueModel
 from searchgym.rl.critics.contract import check_critic
 from searchgym.rl.critics.hl_gauss import HLGaussCritic, target_histogram
-from searchgym.rl.critics.registry import critics, make_critic
+from searchgym.rl.critics.registry import CRITICS, make_critic
 from searchgym.rl.critics.scalar import Critic
 from searchgym.rl.critics.turn import TurnCritic
 from searchgym.rl.launch import Plan
@@ -217,7 +217,7 @@ def test_it_is_a_model_of_its_own() -> None:
 
 
 # --- kinds of critics -------------------------------------------------------------------------
-@pytest.mark.parametrize("name", critics())
+@pytest.mark.parametrize("name", CRITICS)
 def test_every_critic_keeps_the_contract(name: str) -> None:
     check_critic({"use": name}, played_batch(), player(0)[0])
 

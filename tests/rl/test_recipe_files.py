@@ -19,17 +19,25 @@ import searchgym.rl.advantages
 from searchgym.cards import cards, load_object
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
+from searchgym.plugins import registered_in
 from searchgym.rl.critics.scalar import Critic
 from searchgym.rl.idle import IdleOptionWarning
 from searchgym.rl.ops.kl import kl
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.recipe_files import K3_CUT, RecipeDoc, document, folder, is_path, read, shipped
+from searchgym.rl.recipe_files import (
+    K3_CUT,
+    RecipeDoc,
+    document,
+    is_path,
+    read,
+    recipe_files,
+    shipped,
+)
 from searchgym.rl.slots.batch import Batch, Estimate
 from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.registry import PLACES, REGISTRY, make
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.tasks.families import make_family
-from searchgym.utils.registered import registered_in
 from tests.rl.lookup import player, setting
 
 METHOD = '''"""The reward less the group's smallest."""
@@ -120,7 +128,7 @@ def test_every_registered_name_is_its_classes() -> None:
     for slot in PLACES:
         assert REGISTRY[slot], slot
         for name, path in REGISTRY[slot].items():
-            assert load_object(path).registered == name, path
+            assert load_object(path).registered.rpartition(":")[2] == name, path
 
 
 def test_a_look_at_names_and_recipes_loads_no_library() -> None:
@@ -138,7 +146,7 @@ def test_a_look_at_names_and_recipes_loads_no_library() -> None:
 
 @pytest.mark.parametrize("name", shipped())
 def test_every_recipe_can_be_made_and_says_what_it_is(name: str) -> None:
-    table = tomllib.loads((folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads((recipe_files()[name]).read_text(encoding="utf-8"))
     doc = table.pop("doc")
     assert read(name) == table == Recipe.of(name).table
     told, shown = RecipeDoc.of(doc, name), document(name)

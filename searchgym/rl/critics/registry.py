@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import CardError, unknown
 from ...objects import build, check_fits, load_known, load_object
-from ...utils.registered import registered_in
+from ...plugins import Registry
 
 if TYPE_CHECKING:
     from ...policies.trainable import TrainableLM
@@ -18,9 +18,8 @@ DEFAULT = "scalar"
 """The critic of a table that names none."""
 
 
-def critics() -> Mapping[str, str]:
-    """Name → import path of every registered critic."""
-    return registered_in("searchgym.rl.critics")
+CRITICS = Registry("critic", package="searchgym.rl.critics")
+"""Name → import path of every registered critic."""
 
 
 def check_critic_table(table: Mapping[str, Any]) -> None:
@@ -36,7 +35,7 @@ def make_critic(table: Mapping[str, Any], lm: TrainableLM, **defaults: Any) -> V
     """Make a critic of a policy's model.
 
     Args:
-        table: ``use``, a name of :func:`critics` (default: ``scalar``) or
+        table: ``use``, a name of :data:`CRITICS` (default: ``scalar``) or
             ``"package.module:Class"``, and options.
         lm: The model whose body is copied.
         defaults: Options that the table may change, such as ``lr``.
@@ -53,10 +52,10 @@ def make_critic(table: Mapping[str, Any], lm: TrainableLM, **defaults: Any) -> V
 def _found(table: Mapping[str, Any]) -> tuple[str, Any, dict[str, Any]]:
     """The name, the class and the options."""
     options = dict(table)
-    use, known = options.pop("use", DEFAULT), critics()
-    if not isinstance(use, str) or (use not in known and ":" not in use):
-        raise CardError(unknown("critic", str(use), known) + ", or 'package.module:Class'")
-    kind = load_known(known[use]) if use in known else load_object(use)
+    use = options.pop("use", DEFAULT)
+    if not isinstance(use, str) or (use not in CRITICS and ":" not in use):
+        raise CardError(unknown("critic", str(use), CRITICS) + ", or 'package.module:Class'")
+    kind = load_known(CRITICS[use]) if use in CRITICS else load_object(use)
     check_fits("critic", use, kind, ("values", "fit", "tensors", "load_tensors"))
     if not inspect.isclass(kind):
         raise CardError(f"{use!r} is no class: a critic is made of the model that it is given")

@@ -1,17 +1,17 @@
 """Names, import paths and options to objects: what a recipe's tables mean.
 
 Nothing is listed here. A class is registered by standing in its slot's package with a line
-``registered = "name"`` (:mod:`searchgym.utils.registered`).
+``registered = "name"``, or by a plug-in (:mod:`searchgym.plugins`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from ...errors import CardError, unknown
 from ...objects import from_spec
-from ...utils.registered import registered_in
+from ...plugins import Registry
 
 SlotName = Literal["rollout", "signal", "reward", "advantage", "loss", "data", "schedule"]
 PLACES: Mapping[SlotName, str] = {
@@ -36,20 +36,11 @@ METHODS: Mapping[SlotName, str] = {
 """The method by which an object of each slot is called."""
 
 
-class Registry(Mapping[SlotName, Mapping[str, str]]):
-    """Slot → name → import path, read from the packages when a slot is first asked for."""
-
-    def __getitem__(self, slot: SlotName) -> Mapping[str, str]:
-        return registered_in(PLACES[slot])
-
-    def __iter__(self) -> Iterator[SlotName]:
-        return iter(get_args(SlotName))
-
-    def __len__(self) -> int:
-        return len(PLACES)
-
-
-REGISTRY = Registry()
+REGISTRY: Mapping[SlotName, Registry] = {
+    slot: Registry("outcome" if slot == "reward" else slot, package=package)
+    for slot, package in PLACES.items()
+}
+"""Slot → name → import path, read from the packages when a slot is first asked for."""
 
 
 def make(slot: SlotName, spec: Any) -> Any:

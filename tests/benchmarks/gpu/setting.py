@@ -129,5 +129,5 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-CARD = Path(__file__).parents[3] / "agents" / "smollm" / "card.toml"
+CARD = Path(__file__).parents[3] / "agents" / "searchgym_agents" / "smollm" / "card.toml"
 """The agent whose training settings are used."""

@@ -1,4 +1,4 @@
-"""The environment of the rollouts and of the learning: that of ``agents/smollm``, but with
+"""The environment of the rollouts and of the learning: that of the card smollm, but with
 questions of several hops, whose episodes are longer."""
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Published methods, a recipe (``name.toml``) and the Python that only it uses (``name.py``)."""

@@ -1,0 +1,220 @@
+"""A distribution of others adds items of every kind without touching a file of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from searchgym import plugins
+from searchgym.errors import CardError
+from searchgym.plugins import Plugin, PluginWarning, Registry
+
+MODULE = '''
+"""Items of a distribution that SearchGym has never heard of."""
+from pathlib import Path
+
+from searchgym.plugins import Plugin
+
+HERE = Path(__file__).resolve().parent
+PLUGIN = Plugin(
+    items={
+        "engine": {"alphabetical": "stranger:alphabetical"},
+        "tool": {"shout": "stranger:shout"},
+        "reward": {"short": "stranger:short"},
+        "task family": {"echo": "stranger:echo"},
+        "command": {"hello": "stranger:hello"},
+    },
+    packages=("stranger.methods",),
+    folders={"agents": HERE / "agents", "recipes": HERE / "methods"},
+)
+
+
+class Alphabetical:
+    needs_task = False
+    fingerprint = "alphabetical"
+
+    def __init__(self, corpus):
+        self.corpus = corpus
+
+    def cache_key(self, request):
+        return None
+
+    def run(self, batch):
+        from searchgym.types import Hits
+        best = sorted(range(len(self.corpus)), key=lambda i: self.corpus.passages[i].title)
+        return [Hits(tuple(best[:q.k]), tuple(map(float, range(q.k, 0, -1)))) for q in batch]
+
+
+def alphabetical(corpus, world=None):
+    return Alphabetical(corpus)
+
+
+def shout(text: str) -> str:
+    """Return a text in capital letters."""
+    return text.upper()
+
+
+def short(outcome) -> float:
+    """Pay for a short answer."""
+    return float(len(outcome.answer or "") < 20)
+
+
+def echo(context, rng, turn):
+    from searchgym.tasks.simple import propose
+    return propose(context, rng, turn)
+
+
+def hello(name: str = "you") -> None:
+    """Greet somebody."""
+    print(f"hello {name}")
+'''
+METHOD = '''
+"""An advantage that is the return itself."""
+from searchgym.rl.advantages.grpo import GRPO
+
+
+class Plain(GRPO):
+    """The return, less its group's mean."""
+    registered = "advantage:plain_return"
+'''
+RECIPE = """advantage = "plain_return"
+loss = "reinforce"
+
+[doc]
+summary = "A stranger's"
+source = "nobody"
+formula = "R"
+"""
+CARD = """id = "searchgym/second-hit"
+summary = "Answers with the first title, too"
+use = "searchgym.agents:FirstHit"
+"""
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for ``sys.path`` that holds an installed distribution."""
+    site = tmp_path_factory.mktemp("site")
+    package = site / "stranger"
+    (package / "methods").mkdir(parents=True)
+    (package / "__init__.py").write_text(MODULE)
+    (package / "methods" / "__init__.py").write_text('"""Methods."""\n')
+    (package / "methods" / "plain.py").write_text(METHOD)
+    (package / "methods" / "plain_return.toml").write_text(RECIPE)
+    card = package / "agents" / "second-hit"
+    card.mkdir(parents=True)
+    (card / "card.toml").write_text(CARD)
+    (card / "README.md").write_text("# second-hit\n")
+    about = site / "stranger-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[searchgym.plugins]\nstranger = stranger:PLUGIN\n")
+    return site
+
+
+def run(site: Path, code: str) -> str:
+    """Run Python where the distribution is installed; returns what it prints."""
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_items_of_every_kind_are_found_by_name(stranger: Path) -> None:
+    told = run(stranger, """
+import json
+import gymnasium as gym, searchgym as sg
+env = gym.make("searchgym/SearchQA-v0", engine="alphabetical", tools=["search", "shout"],
+               reward={"f1": 1, "short": 0.5}, tasks={"echo": 5})
+env.reset(seed=0)
+_, reward, *_ = env.step("<answer>none</answer>")
+from searchgym.cards import card
+from searchgym.rl.recipe import Recipe
+from searchgym.rl.slots.registry import make
+print(json.dumps([reward, len(env.unwrapped.tasks), card("agents", "second-hit").id,
+                  type(make("advantage", "plain_return")).__name__,
+                  Recipe.of("plain_return").table["advantage"]]))
+""")  # fmt: skip
+    assert json.loads(told) == [0.5, 5, "searchgym/second-hit", "Plain", "plain_return"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["hello", "--name", "Ada"], "hello Ada"),
+        (["--help"], "hello"),
+        (["list", "agents"], "second-hit"),
+        (["list", "recipes"], "plain_return"),
+    ],
+)
+def test_the_command_line_has_them(stranger: Path, arguments: list[str], wanted: str) -> None:
+    code = f"from searchgym.cli.main import run; run({arguments!r})"
+    assert wanted in run(stranger, code)
+
+
+class Point:
+    """An entry point as ``importlib.metadata`` makes them."""
+
+    def __init__(self, name: str, found: object) -> None:
+        self.name, self.value, self._found = name, f"{name}.plugin:PLUGIN", found
+
+    def load(self) -> object:
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
+
+
+@pytest.fixture
+def points(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Point]]:
+    found: list[Point] = []
+    monkeypatch.setattr(plugins, "entry_points", lambda group: found)
+
+    def forget() -> None:
+        plugins.plugins.cache_clear()
+        plugins.added.cache_clear()
+
+    forget()
+    yield found
+    forget()
+
+
+def test_what_is_no_plugin_is_named(points: list[Point]) -> None:
+    points.append(Point("mine", {"engine": {}}))
+    with pytest.warns(PluginWarning, match=r"'mine' \(mine.plugin:PLUGIN\) is left .* got \{'eng"):
+        assert not plugins.plugins()
+
+
+def test_a_plugin_that_cannot_be_loaded_is_named(points: list[Point]) -> None:
+    points.append(Point("mine", ImportError("no module named yours")))
+    points.append(Point("yours", Plugin(items={"engine": {"fine": "yours:engine"}})))
+    with pytest.warns(PluginWarning, match=r"'mine' .* is left out: ImportError: no module named"):
+        assert list(Registry("engine")) == ["fine"]
+
+
+def test_names_that_are_taken_are_refused(points: list[Point]) -> None:
+    points.append(Point("mine", Plugin(items={"engine": {"bm25": "mine:engine"}})))
+    registry = Registry("engine", {"bm25": "ours:engine"})
+    assert registry["bm25"] == "ours:engine"  # what is shipped needs no plug-in
+    with pytest.raises(CardError, match=r"'bm25' \(mine:engine\) has a name that is taken by ours"):
+        list(registry)
+    points.append(Point("theirs", Plugin(items={"engine": {"bm25": "theirs:engine"}})))
+    plugins.plugins.cache_clear()
+    plugins.added.cache_clear()
+    with pytest.raises(CardError, match=r"'theirs' adds the engine 'bm25' .* mine:engine is alr"):
+        plugins.added("engine")
+
+
+def test_an_unknown_kind_is_refused_with_the_nearest() -> None:
+    with pytest.raises(CardError, match=r"unknown kind 'engines'. Did you mean 'engine'"):
+        Plugin(items={"engines": {}})
+    with pytest.raises(CardError, match=r"unknown kind 'recipe'. Did you mean 'recipes'"):
+        Plugin(folders={"recipe": Path()})

@@ -156,10 +156,10 @@ class Registry(MutableMapping[str, Any]):
         return {**shipped, **others}
 
     def __getitem__(self, name: str) -> Any:
-        for items in (self._items, self.shipped):  # the least work first
-            if name in items:
-                return items[name]
-        return self._all()[name]
+        if name in self._items:  # the least work first
+            return self._items[name]
+        shipped = self.shipped
+        return shipped[name] if name in shipped else self._all()[name]
 
     def __setitem__(self, name: str, item: Any) -> None:
         self._items[name] = item

@@ -86,7 +86,10 @@ def path_of(made_of: Any) -> str:
 def registered(use: str) -> str:
     """The registered name of an import path that has one; others as they are."""
     plain = next((name for name, path in MEASURED.items() if path == use), "")
-    return plain or next((name for name, path in REWARDS.items() if path == use), use)
+    module, _, path = use.partition(":")
+    claimed = getattr(getattr(sys.modules.get(module), path, None), "registered", "")
+    name = str(claimed).rpartition(":")[2]
+    return plain or (name if name and REWARDS.get(name) == use else use)
 
 
 def is_json(value: Any) -> bool:

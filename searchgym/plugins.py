@@ -14,16 +14,17 @@ from __future__ import annotations
 import ast
 import importlib
 import warnings
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from .errors import CardError, unknown
 
 GROUP = "searchgym.plugins"
+T = TypeVar("T")
 Kind = Literal[
     "engine", "tool", "dialect", "curriculum", "task family", "reward", "generator", "critic",
     "rollout", "signal", "outcome", "advantage", "loss", "data", "schedule", "command",
@@ -45,8 +46,8 @@ class Plugin:
     items: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Kind (of :data:`KINDS`) → name → ``"module:Object"``, imported when it is first used."""
     packages: Sequence[str] = ()
-    """Packages whose classes have a line ``registered = "kind:name"``; their files are read for
-    such lines, not imported."""
+    """Packages whose classes have a line ``registered = "kind:name"``, and whose functions one
+    ``@register("kind:name")``; their files are read for such lines, not imported."""
     folders: Mapping[str, Path] = field(default_factory=dict)
     """``"corpora"``, ``"agents"``: a folder with a folder per card; ``"recipes"``: a folder with a
     TOML file per recipe. Environments are added by Gymnasium's own entry point,
@@ -126,7 +127,7 @@ class Registry(MutableMapping[str, Any]):
     Args:
         kind: One of :data:`KINDS`.
         items: The items shipped here.
-        package: A package whose classes register themselves by a line ``registered = "name"``.
+        package: A package whose classes and functions register themselves (:func:`register`).
 
     Raises:
         CardError: a plug-in adds a name that is shipped here.
@@ -176,11 +177,12 @@ class Registry(MutableMapping[str, Any]):
 
 @cache
 def registered_in(package: str) -> Mapping[tuple[str, str], str]:
-    """(kind, name) → ``"module:Class"`` of every class in a package's files that has a line
-    ``registered = "name"`` (kind: ``""``) or ``registered = "kind:name"``, ordered by name.
+    """(kind, name) → ``"module:Object"`` of every class in a package's files that has a line
+    ``registered = "name"`` (kind: ``""``) or ``registered = "kind:name"``, and of every function
+    with such a name in ``@register(…)``, ordered by name.
 
     Raises:
-        CardError: two classes have the same name, or a kind is unknown.
+        CardError: two have the same name, or a kind is unknown.
     """
     # the package alone is imported: a docstring
     files = [
@@ -189,9 +191,9 @@ def registered_in(package: str) -> Mapping[tuple[str, str], str]:
     ]  # fmt: skip
     classes: dict[tuple[str, str], str] = {}
     for path in files:
-        for written, class_name in _registered(path.read_text(encoding="utf-8")):
+        for written, item in _registered(path.read_text(encoding="utf-8")):
             kind, _, name = written.rpartition(":")
-            where = f"{package}.{path.stem}:{class_name}"
+            where = f"{package}.{path.stem}:{item}"
             if kind and kind not in KINDS:
                 raise CardError(f"{where}: {unknown('kind', kind, KINDS)}")
             if (kind, name) in classes:
@@ -200,14 +202,27 @@ def registered_in(package: str) -> Mapping[tuple[str, str], str]:
     return dict(sorted(classes.items(), key=lambda item: item[0][1]))
 
 
+def register(name: str) -> Callable[[T], T]:
+    """Register a function by the line ``@register("name")`` above it, as a class is by its line
+    ``registered = "name"``. The line is read, not run, so the name must stand there in full."""
+
+    def mark(item: T) -> T:
+        item.registered = name  # type: ignore[attr-defined]
+        return item
+
+    return mark
+
+
 def _registered(source: str) -> Iterator[tuple[str, str]]:
-    """(name, class) for each class of a file with a line ``registered = "name"``."""
-    if "registered = " not in source:
+    """(name, class or function) for each of a file that registers itself."""
+    if "registered = " not in source and "@register(" not in source:
         return
     for node in ast.parse(source).body:
-        if not isinstance(node, ast.ClassDef):
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
             continue
-        for line in node.body:
+        for line in (*node.decorator_list, *(node.body if isinstance(node, ast.ClassDef) else ())):
             match line:
-                case ast.Assign([ast.Name("registered")], ast.Constant(str(name))):
+                case ast.Assign([ast.Name("registered")], ast.Constant(str(name))) | ast.Call(
+                    ast.Name("register"), [ast.Constant(str(name))]
+                ):
                     yield name, node.name

@@ -76,12 +76,25 @@ def hello(name: str = "you") -> None:
 '''
 METHOD = '''
 """An advantage that is the return itself."""
+from searchgym.plugins import register
 from searchgym.rl.advantages.grpo import GRPO
 
 
 class Plain(GRPO):
     """The return, less its group's mean."""
     registered = "advantage:plain_return"
+
+
+@register("tool:whisper")
+def whisper(text: str) -> str:
+    """Return a text in small letters."""
+    return text.lower()
+
+
+@register("command:bye")
+def bye() -> None:
+    """Take leave."""
+    print("bye")
 '''
 RECIPE = """advantage = "plain_return"
 loss = "reinforce"
@@ -133,7 +146,7 @@ def test_items_of_every_kind_are_found_by_name(stranger: Path) -> None:
     told = run(stranger, """
 import json
 import gymnasium as gym, searchgym as sg
-env = gym.make("searchgym/SearchQA-v0", engine="alphabetical", tools=["search", "shout"],
+env = gym.make("searchgym/SearchQA-v0", engine="alphabetical", tools=["search", "shout", "whisper"],
                reward={"f1": 1, "short": 0.5}, tasks={"echo": 5})
 env.reset(seed=0)
 _, reward, *_ = env.step("<answer>none</answer>")
@@ -151,6 +164,7 @@ print(json.dumps([reward, len(env.unwrapped.tasks), card("agents", "second-hit")
     ("arguments", "wanted"),
     [
         (["hello", "--name", "Ada"], "hello Ada"),
+        (["bye"], "bye"),
         (["--help"], "hello"),
         (["list", "agents"], "second-hit"),
         (["list", "recipes"], "plain_return"),

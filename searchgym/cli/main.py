@@ -127,7 +127,7 @@ def build() -> typer.Typer:
     app.add_typer(models.app, name="models")
     app.add_typer(cache.app, name="cache")
     app.add_typer(simulator.app, name="simulator")
-    for name, path in Registry("command").items():
+    for name, path in Registry("command", package="searchgym.cli").items():
         added = load_known(path)
         if isinstance(added, typer.Typer):
             app.add_typer(added, name=name)

@@ -238,6 +238,7 @@ CURRICULA = Registry(
         "success_band": _HERE + "weighted:SuccessBand",
         "pool": _HERE + "weighted:DifficultyPool",
     },
+    package="searchgym.curricula",
 )
 """Name → import path. Others are named by their own path, or entered here."""
 _METHODS = ("choose", "params", "observe", "state_dict", "load_state_dict")

@@ -186,6 +186,7 @@ DIALECTS = Registry(
         "json_tools": "searchgym.dialects.json_tools:JsonTools",
         "plain": "searchgym.dialects.plain:Plain",
     },
+    package="searchgym.dialects",
 )
 """Name → where it lives. The callable takes boolean keyword options, listed in ``FLAGS``."""
 SELF_SEARCH: dict[str, str] = {"search_r1_self": "searchgym.dialects.self_search:SelfSearch"}

@@ -30,6 +30,7 @@ ENGINES = Registry(
         "simulated_rules": "searchgym.engines.simulated.rules:make",
         "remote": "searchgym.engines.remote:make",
     },
+    package="searchgym.engines",
 )
 """Name → ``make(corpus, world, **options)``, itself or its import path (read when first used, for
 some need heavy libraries). Add your own before making an environment."""

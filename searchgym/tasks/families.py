@@ -25,6 +25,7 @@ FAMILIES = Registry(
             "unanswerable", "difference", "aggregate", "masked", "follow_up", "set",
         )
     },
+    package="searchgym.tasks",
 )  # fmt: skip
 """Name → import path. Others are named by their own path, or entered here."""
 AT_MOST = "at_most"

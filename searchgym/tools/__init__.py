@@ -46,6 +46,7 @@ TOOLS = Registry(
         "community_search": _GRAPH + "CommunitySearchTool",
         "graph_search": _GRAPH + "HybridTool",
     },
+    package="searchgym.tools",
 )
 """Name → import path. Others are named by their own path, or entered here."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

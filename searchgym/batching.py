@@ -21,8 +21,6 @@ _NETWORK = frozenset(
     )
     if hasattr(errno, name)  # Windows lacks some
 )  # fmt: skip
-_PASSING = frozenset({429, 500, 502, 503, 504})
-"""HTTP statuses that say "later", not "never"."""
 _CLIENTS = {
     "httpx": ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"),
     "requests": ("Timeout", "ConnectionError"),
@@ -98,7 +96,9 @@ def _outage(error: BaseException) -> Failure | None:
         return _outage(cause)
     if isinstance(error, (TimeoutError, *(k for k in kinds if k.__name__.startswith("Timeout")))):
         return Failure("timeout", str(error))
-    if _status(error) in _PASSING:
+    from .utils.http import may_pass  # loads asyncio, and only a failure asks
+
+    if (status := _status(error)) is not None and may_pass(status):
         return Failure("unavailable", str(error))
     network = (ConnectionError, socket.gaierror, ssl.SSLError, *kinds)
     if isinstance(error, network) or (isinstance(error, OSError) and error.errno in _NETWORK):

@@ -21,7 +21,7 @@ from searchgym.core.rollout import step
 from searchgym.corpora.data import status
 from searchgym.dialects.base import DIALECTS, get_dialect
 from searchgym.engines.bm25 import BM25Engine
-from searchgym.engines.remote.engine import RemoteEngine
+from searchgym.engines.remote import RemoteEngine
 from searchgym.engines.simulated import SimulatedEngine
 from searchgym.envs.registration import env_ids
 from searchgym.envs.search import SearchEnv

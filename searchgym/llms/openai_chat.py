@@ -16,8 +16,8 @@ from ..types import Failure
 from ..utils.event_loop import all_of
 from ..utils.files import parse_json
 from ..utils.store import Store
-from .probe import only_model
-from .wire import Reply, Wire
+from .openai_json import Reply
+from .openai_server import ModelServer, only_model
 
 PATH = "/chat/completions"
 _NO_ROOM = re.compile(
@@ -110,7 +110,7 @@ class ChatClient:
             raise EngineError(
                 "a budget needs price_in and price_out, in dollars per million tokens"
             )
-        self.wire = Wire(
+        self.server = ModelServer(
             base_url, key_env=key_env, timeout_s=timeout_s, tries=tries, backoff_s=backoff_s,
             connections=connections,
         )  # fmt: skip
@@ -127,7 +127,7 @@ class ChatClient:
     def model(self) -> str:
         """Name of the model; the server is asked if it was not given."""
         if self._model is None:
-            name = self.wire.wait(only_model(self.wire))
+            name = self.server.wait(only_model(self.server))
             if isinstance(name, Failure):
                 raise EngineError(f"cannot ask the server for its model: {name.message}")
             self._model = name
@@ -141,7 +141,9 @@ class ChatClient:
     @property
     def fingerprint(self) -> str:
         """Digest of address, model and sampling; the server may change the model behind a name."""
-        said = json.dumps([self.wire.base_url, self.model, self.sampling, self.seeded], default=str)
+        said = json.dumps(
+            [self.server.base_url, self.model, self.sampling, self.seeded], default=str
+        )
         return f"chat:{self.model}:{hashlib.blake2b(said.encode(), digest_size=8).hexdigest()}"
 
     @property
@@ -157,11 +159,11 @@ class ChatClient:
         if not batch:
             return []
         bodies = [self.body(request) for request in batch]
-        return self.wire.wait(self._all(bodies, [request.key for request in batch]))
+        return self.server.wait(self._all(bodies, [request.key for request in batch]))
 
     def close(self) -> None:
         """Give connections back."""
-        self.wire.close()
+        self.server.close()
 
     # --- asking -------------------------------------------------------------------------------
     def body(self, request: ChatRequest) -> dict[str, Any]:
@@ -183,12 +185,12 @@ class ChatClient:
         return await all_of(self._one(b, k) for b, k in zip(bodies, keys, strict=True))
 
     async def _one(self, body: dict[str, Any], key: int) -> Said | Failure:
-        space = f"chat/{self.wire.base_url}"
+        space = f"chat/{self.server.base_url}"
         name = _name(body, key)
         if self._store is not None and (kept := self._store.get_many(space, [name])[0]):
             self._count(cached=1)
             return _unpacked(kept)
-        reply = await self.wire.post(PATH, body, key, self._spent)
+        reply = await self.server.post(PATH, body, key, self._spent)
         answer = reply if isinstance(reply, Failure) else self._read(reply)
         if isinstance(answer, Failure):
             self._count(failures=1)
@@ -216,8 +218,8 @@ class ChatClient:
         shown = str(reply.body)[:300]
         if reply.status in (404, 405):
             raise EngineError(
-                f"{self.wire.base_url}{PATH} said {reply.status} for model {self._model!r}: {shown}"
-                "; check model and base_url, which usually ends in /v1"
+                f"{self.server.base_url}{PATH} said {reply.status} for model {self._model!r}: "
+                f"{shown}; check model and base_url, which usually ends in /v1"
             )
         if reply.status >= 400:
             if reply.status in (400, 413, 422) and _NO_ROOM.search(str(reply.body)):

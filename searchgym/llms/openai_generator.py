@@ -25,8 +25,7 @@ from .openai_json import (
     refused,
     request_body,
 )
-from .probe import only_model, probe
-from .wire import Wire
+from .openai_server import ModelServer, only_model, probe
 
 _SEED = (1 << 63) - 1
 """Servers take seeds of 63 bits."""
@@ -61,7 +60,7 @@ class OpenAIGenerator:
         connections: int = 64,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self.wire = Wire(
+        self.server = ModelServer(
             base_url,
             key_env=key_env,
             timeout_s=timeout_s,
@@ -82,7 +81,9 @@ class OpenAIGenerator:
     @property
     def fingerprint(self) -> str:
         """Digest of address, model and extra fields; a server may change what a name means."""
-        said = json.dumps([self.wire.base_url, self.model, self.extra], sort_keys=True, default=str)
+        said = json.dumps(
+            [self.server.base_url, self.model, self.extra], sort_keys=True, default=str
+        )
         return f"openai:{hashlib.blake2b(said.encode(), digest_size=16).hexdigest()}"
 
     @property
@@ -109,26 +110,26 @@ class OpenAIGenerator:
 
     def run(self, batch: Sequence[GenRequest]) -> list[Completion | Failure]:
         """All requests at once over the pool."""
-        return self.wire.wait(self._all(batch, self._check, self._one))
+        return self.server.wait(self._all(batch, self._check, self._one))
 
     async def arun(self, request: GenRequest) -> Completion | Failure:
         """One request from within any event loop, without blocking it."""
-        return (await self.wire.arun(self._all([request], self._check, self._one)))[0]
+        return (await self.server.arun(self._all([request], self._check, self._one)))[0]
 
     def score(self, batch: Sequence[tuple[Ids, Ids]]) -> list[Floats | Failure]:
         def able(_: object) -> None:
             require(self, "ids", "score")
 
-        return self.wire.wait(self._all(batch, able, self._score))
+        return self.server.wait(self._all(batch, able, self._score))
 
     def close(self) -> None:
         """Give connections back."""
-        self.wire.close()
+        self.server.close()
 
     # --- finding out --------------------------------------------------------------------------
     def _settled(self) -> Self:
         """Return the generator itself, probed. ``EngineError`` if the server cannot be asked."""
-        if self._facts is None and (down := self.wire.wait(self._settle())) is not None:
+        if self._facts is None and (down := self.server.wait(self._settle())) is not None:
             raise EngineError(f"cannot find out what the server can do: {down.message}")
         return self
 
@@ -136,7 +137,7 @@ class OpenAIGenerator:
         """Probe once, on the first request; a ``Failure`` if the server is down just now."""
         if self._facts is not None:
             return None
-        if self._asking is None:  # on the wire's loop only, hence no lock
+        if self._asking is None:  # on the server's loop only, hence no lock
             self._asking = asyncio.ensure_future(self._find_out())
             self._asking.add_done_callback(self._asked)
         return await asyncio.shield(self._asking)
@@ -146,19 +147,19 @@ class OpenAIGenerator:
 
     async def _find_out(self) -> Failure | None:
         if self._model is None:
-            model = await only_model(self.wire)
+            model = await only_model(self.server)
             if isinstance(model, Failure):
                 return model
             self._model = model
         facts: dict[Endpoint, EndpointSupport | None] = {}
         for endpoint in PATHS:
-            known = await probe(self.wire, self._model, endpoint, self.extra)
+            known = await probe(self.server, self._model, endpoint, self.extra)
             if isinstance(known, Failure):
                 return known
             facts[endpoint] = known
         if not any(facts.values()):
             raise EngineError(
-                f"{self.wire.base_url} has neither {' nor '.join(PATHS.values())}: base_url "
+                f"{self.server.base_url} has neither {' nor '.join(PATHS.values())}: base_url "
                 "usually ends in /v1"
             )
         self._facts = facts
@@ -180,7 +181,7 @@ class OpenAIGenerator:
             ]
             if ignored:
                 raise EngineError(
-                    f"{self.wire.base_url}{PATHS[endpoint]} ignores {' and '.join(ignored)}: use "
+                    f"{self.server.base_url}{PATHS[endpoint]} ignores {' and '.join(ignored)}: use "
                     "another server, or sampling without"
                 )
 
@@ -190,7 +191,7 @@ class OpenAIGenerator:
         facts = self.facts[endpoint]
         if facts is None:
             raise EngineError(
-                f"{self.wire.base_url} has no {PATHS[endpoint]} for model {self.model!r}: give "
+                f"{self.server.base_url} has no {PATHS[endpoint]} for model {self.model!r}: give "
                 + ("a string" if endpoint == "chat" else "Messages")
             )
         return endpoint, facts
@@ -238,7 +239,7 @@ class OpenAIGenerator:
             fields["return_token_ids"] = True
         if facts.logp:
             fields |= logprob_fields(endpoint)
-        reply = await self.wire.post(
+        reply = await self.server.post(
             PATHS[endpoint], request_body(endpoint, prompt, **fields), request.key
         )
         if isinstance(reply, Failure):
@@ -254,7 +255,7 @@ class OpenAIGenerator:
         ids = [int(i) for i in (*context, *rest)]
         fields = {"model": self.model, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
         body = request_body("completions", ids, **fields, **self.extra)
-        reply = await self.wire.post(PATHS["completions"], body)
+        reply = await self.server.post(PATHS["completions"], body)
         if isinstance(reply, Failure):
             return reply
         if (failure := refused(reply)) is not None:

@@ -11,10 +11,16 @@ import numpy as np
 from ..types import Failure
 from .base import Completion
 from .tokens import cut, stop_end
-from .wire import Reply
 
 Endpoint = Literal["completions", "chat"]
 PATHS: Mapping[Endpoint, str] = {"completions": "/completions", "chat": "/chat/completions"}
+
+
+class Reply(NamedTuple):
+    """Reply of a server: a status below 500 and a JSON object (``None``: no such body)."""
+
+    status: int
+    body: dict[str, Any] | None
 
 
 class EndpointSupport(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 from searchgym.corpora.beir import load_beir
 from searchgym.corpora.load import load_corpus, load_questions
 from searchgym.corpora.parquet import write_parquet
-from searchgym.engines.remote.wire import passage_of as served
+from searchgym.engines.remote.formats import passage_of as served
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.types import ABSTAIN, Passage, Task

@@ -17,15 +17,14 @@ import pytest
 
 from searchgym.engines import build_engine
 from searchgym.engines.pages import CorpusPages
-from searchgym.engines.remote import RemoteEngine
-from searchgym.engines.remote.http import retry_after
+from searchgym.engines.remote import DIALECTS, RemoteEngine
+from searchgym.engines.remote.formats import Malformed, is_web_url
 from searchgym.engines.remote.mcp import _message
-from searchgym.engines.remote.retrieve import DIALECTS
-from searchgym.engines.remote.wire import Malformed, Response, is_web_url
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import EngineError, MissingExtraError
 from searchgym.types import CallContext, Failure, PageRequest, Passage, Query, Ranking, ToolCall
+from searchgym.utils.http import HttpResponse, may_pass, retry_after
 
 from ..small import CORPUS, PASSAGES, TASKS, lookup
 from .loopback import Got, Loopback, Say, serving
@@ -312,7 +311,7 @@ def test_garbage_in_the_packed_dialect_is_a_bad_response() -> None:
 def test_responses_are_bounded_also_when_compressed() -> None:
     failure, _, _ = one(lambda got: Say(body=b" " * 70_000), max_bytes=65_536)
     assert (failure.kind, failure.retryable) == ("bad_response", False)
-    assert "more than max_bytes=65536" in failure.message
+    assert "more than 65,536 bytes (max_bytes)" in failure.message
     bomb = gzip.compress(b" " * 50_000_000)
     zipped = (("Content-Encoding", "gzip"),)
     failure, _, _ = one(lambda got: Say(body=bomb, headers=zipped), max_bytes=1 << 20)
@@ -457,6 +456,13 @@ def test_a_token_travels_in_its_header_and_in_no_message(monkeypatch: pytest.Mon
 )  # fmt: skip
 def test_only_plain_web_addresses_are_asked_for(url: str, fine: bool) -> None:
     assert is_web_url(url) == fine
+
+
+def test_statuses_that_may_pass() -> None:
+    """One list for remote engines, model servers and errors of other libraries' clients."""
+    passing = {status for status in range(300, 530) if may_pass(status)}
+    assert {408, 409, 425, 429, 500, 502, 503, 504, 529} <= passing
+    assert not passing & {301, 400, 401, 403, 404, 405, 413, 422, 501, 505}
 
 
 def test_retry_after_in_seconds_and_dates() -> None:
@@ -646,9 +652,11 @@ def test_mcp_tools_search_and_open_documents(shape: tuple[bool, ...]) -> None:
 def test_mcp_events_are_read_as_their_specification_says(before: str, reply: str) -> None:
     said = reply.format('{"jsonrpc": "2.0", "id": 7,', ' "result": {"x": "a\u2028b"}}')
     headers = {"content-type": "Text/Event-Stream; charset=utf-8"}
-    assert _message(Response((before + said).encode(), headers), 7)["result"] == {"x": "a\u2028b"}
+    assert _message(HttpResponse((before + said).encode(), headers), 7)["result"] == {
+        "x": "a\u2028b"
+    }
     with pytest.raises(Malformed, match="expected the response to request 8"):
-        _message(Response((before + said).encode(), headers), 8)
+        _message(HttpResponse((before + said).encode(), headers), 8)
 
 
 def test_mcp_errors_are_typed() -> None:

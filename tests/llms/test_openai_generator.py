@@ -21,7 +21,7 @@ from searchgym.llms.agree import agreement
 from searchgym.llms.base import Completion, Generator, GenRequest, Message, Sampling
 from searchgym.llms.cache import Cached
 from searchgym.llms.openai_generator import OpenAIGenerator
-from searchgym.llms.wire import Wire
+from searchgym.llms.openai_server import ModelServer
 from searchgym.types import Failure
 from tests.llms.checks import done
 from tests.llms.server import Server, free_port, running
@@ -135,7 +135,7 @@ def test_a_server_that_is_none() -> None:
     assert isinstance(answer, Failure)
     assert answer.kind == "unavailable"
     assert answer.retryable
-    assert "tried 2 times" in answer.message
+    assert "(2 tries)" in answer.message
     with pytest.raises(EngineError, match="cannot find out"):
         _ = client.capabilities
     with pytest.raises(EngineError, match="base_url is like"):
@@ -255,7 +255,7 @@ def test_tries_are_bounded(connect: Maker, fault: Any, kind: str) -> None:
     assert len(server.bodies) == 3
     server.bodies.clear()
     server.faults[:] = [fault] * 2
-    client.wire.timeout_s = 10.0 if kind != "timeout" else 0.5
+    client.server.timeout_s = 10.0 if kind != "timeout" else 0.5
     assert isinstance(client.run([GenRequest("x", Sampling(2))])[0], Completion)
     assert len(server.bodies) == 3
 
@@ -322,7 +322,7 @@ def test_one_failure_leaves_its_neighbours(connect: Maker) -> None:
 def test_an_answer_has_a_size(connect: Maker, packed: bool) -> None:
     """Also one that is small only on the wire."""
     client, server = connect()
-    client.wire.max_bytes = 50_000
+    client.server.max_bytes = 50_000
     body, headers = b" " * 50_001, {"Content-Encoding": "gzip"} if packed else {}
     server.faults[:] = [Response(gzip.compress(body) if packed else body, headers=headers)]
     (answer,) = client.run([GenRequest("x", Sampling(2))])
@@ -331,8 +331,10 @@ def test_an_answer_has_a_size(connect: Maker, packed: bool) -> None:
     assert "sent more than 50,000 bytes" in answer.message
     assert isinstance(client.run([GenRequest("x", Sampling(2))])[0], Completion)
     with pytest.raises(EngineError, match="max_bytes must be"):
-        Wire(client.wire.base_url, key_env="", timeout_s=1, tries=1, backoff_s=0, connections=1,
-             max_bytes=0)  # fmt: skip
+        ModelServer(
+            client.server.base_url, key_env="", timeout_s=1, tries=1, backoff_s=0, connections=1,
+            max_bytes=0,
+        )  # fmt: skip
 
 
 def test_nesting_without_end_is_no_object(connect: Maker) -> None:

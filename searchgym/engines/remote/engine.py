@@ -14,13 +14,13 @@ from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
 from ...objects import is_number
 from ...types import Charged, Failure, PageSource, Query, Ranking
+from ...utils.http import Client, HttpFailure, HttpRequest
 from ...worlds.world import World
-from .http import Client
+from .formats import Malformed, parse_json, ranking, server_url
+from .formats import dialect as dialect_named
 from .mcp import McpSession, found
 from .pages import AccessReader, JinaReader, McpReader, PageReader, RemotePages
-from .retrieve import dialect as dialect_named
-from .web import PROVIDERS, ask_for
-from .wire import Ask, Malformed, Trouble, parse_json, ranking, server_url
+from .providers import PROVIDERS, ask_for
 
 READERS = ("jina",)
 _TOKEN = "SEARCHGYM_REMOTE_TOKEN"
@@ -31,8 +31,8 @@ class RemoteEngine:
 
     Args:
         url: Address of a server, or another address of the provider (a proxy).
-        dialect: ``searchgym.engines.remote.retrieve.DIALECTS`` or "mcp".
-        provider: ``searchgym.engines.remote.web.PROVIDERS``.
+        dialect: ``searchgym.engines.remote.DIALECTS`` or "mcp".
+        provider: ``searchgym.engines.remote.PROVIDERS``.
         key_env: Environment variable with the key; the provider's usual one by default. Servers
             get ``SEARCHGYM_REMOTE_TOKEN`` as a bearer token where it is set.
         price: Cost per answered query, as told in ``ToolResult.cost``.
@@ -42,7 +42,7 @@ class RemoteEngine:
         reader: Reader of pages for the access tool: "jina", or None (the corpus's own pages).
             By default Jina for providers; a dialect that reads pages always does.
         limits: ``timeout_s, retries, backoff_s, max_wait_s, rate, concurrency, max_bytes``; see
-            :class:`searchgym.engines.remote.http.Client`.
+            :class:`searchgym.utils.http.Client`.
 
     Raises:
         EngineError: for wrong options or a missing key. A query that fails is a ``Failure``.
@@ -174,12 +174,12 @@ class RemoteEngine:
                 return [(await self._ask([query]))[0] for query in queries]
             text = f"the budget of {self.budget:g} is spent; raise 'budget' to go on"
             return [Failure("rejected", text, retryable=False)] * len(queries)
-        rankings: list[Ranking] | Trouble
+        rankings: list[Ranking] | HttpFailure
         try:
             rankings = await self._answer(queries)
         except Malformed as error:
-            rankings = Trouble(Failure("bad_response", f"{self.url}: {error}"), 200)
-        if isinstance(rankings, Trouble):
+            rankings = HttpFailure(Failure("bad_response", f"{self.url}: {error}"), 200)
+        if isinstance(rankings, HttpFailure):
             self._refund(len(queries))
             if len(queries) > 1 and rankings.status not in (None, 401, 403, 429):
                 alone = [await self._ask([query]) for query in queries]
@@ -191,12 +191,12 @@ class RemoteEngine:
             return list(rankings)
         return [Charged(hits, self.price) for hits in rankings]
 
-    async def _answer(self, queries: Sequence[Query]) -> list[Ranking] | Trouble:
+    async def _answer(self, queries: Sequence[Query]) -> list[Ranking] | HttpFailure:
         """Rankings of one request; ``Malformed`` where the reply is not as documented."""
         k = queries[0].k
         if self._mcp is not None:
             data = await self._mcp.call("search", {"query": queries[0].text})
-            if isinstance(data, Trouble):
+            if isinstance(data, HttpFailure):
                 return data
             return [ranking(found(data, McpReader(self._mcp).address), k)]
         if self._provider is not None:
@@ -204,9 +204,9 @@ class RemoteEngine:
         else:
             body = self._dialect.pack([query.text for query in queries], k)
             headers = {"Content-Type": self._dialect.media, **self._headers}
-            ask = Ask("POST", self.url, body, headers)
+            ask = HttpRequest("POST", self.url, body, headers)
         reply = await self.client.send(ask)
-        if isinstance(reply, Trouble):
+        if isinstance(reply, HttpFailure):
             return reply
         if self._provider is not None:
             return [ranking(self._provider.found(parse_json(reply.body)), k)]

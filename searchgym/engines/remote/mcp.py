@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...types import Failure
-from .http import Client
-from .wire import Ask, Malformed, RawHit, Response, Trouble, field, parse_json, passage_of, score_of
+from ...utils.http import Client, HttpFailure, HttpRequest, HttpResponse
+from .formats import Malformed, RawHit, field, parse_json, passage_of, score_of
 
 VERSION = "2025-03-26"
 _LINE = re.compile(r"\r\n|\r|\n")
@@ -29,24 +29,24 @@ class McpSession:
         self._opening: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         self._number = 0
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any | Trouble:
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any | HttpFailure:
         """The tool's result as JSON value or text; ``Malformed`` if it is neither."""
         expired: dict[str, str] | None = None
         while True:
             opened = await self._open(expired)
-            if isinstance(opened, Trouble):
+            if isinstance(opened, HttpFailure):
                 return opened
             params = {"name": tool, "arguments": dict(arguments)}
             reply = await self._post("tools/call", params, opened)
-            if isinstance(reply, Trouble) and reply.status == 404 and expired is None:
+            if isinstance(reply, HttpFailure) and reply.status == 404 and expired is None:
                 expired = opened  # the server forgot the session
                 continue
             break
-        if isinstance(reply, Trouble):
+        if isinstance(reply, HttpFailure):
             return reply
         return _content(reply[0])
 
-    async def _open(self, expired: dict[str, str] | None) -> dict[str, str] | Trouble:
+    async def _open(self, expired: dict[str, str] | None) -> dict[str, str] | HttpFailure:
         """Headers of an initialised session other than ``expired``.
 
         Calls under way together expire together: the first opens the session that all then use.
@@ -62,40 +62,43 @@ class McpSession:
                 "clientInfo": {"name": "searchgym", "version": "0"},
             }  # fmt: skip
             reply = await self._post("initialize", hello, {})
-            if isinstance(reply, Trouble):
+            if isinstance(reply, HttpFailure):
                 return reply
             headers = {"MCP-Protocol-Version": str(reply[0].get("protocolVersion", VERSION))}
             if "mcp-session-id" in reply[1]:
                 headers["Mcp-Session-Id"] = reply[1]["mcp-session-id"]
             note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-            sent = await self.client.send(
-                Ask("POST", self.url, json.dumps(note).encode(), {**self._headers, **headers})
-            )
-            if isinstance(sent, Trouble):
+            sent = await self._send(note, headers)
+            if isinstance(sent, HttpFailure):
                 return sent
             self._session = headers
             return headers
 
+    async def _send(
+        self, message: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> HttpResponse | HttpFailure:
+        body = json.dumps(message).encode("ascii")
+        merged = {**self._headers, **headers}
+        return await self.client.send(HttpRequest("POST", self.url, body, merged))
+
     async def _post(
         self, method: str, params: Mapping[str, Any], headers: Mapping[str, str]
-    ) -> tuple[dict[str, Any], Mapping[str, str]] | Trouble:
+    ) -> tuple[dict[str, Any], Mapping[str, str]] | HttpFailure:
         """One JSON-RPC request; its result, and the response's headers."""
         self._number += 1
         number = self._number
         body = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        reply = await self.client.send(
-            Ask("POST", self.url, json.dumps(body).encode("ascii"), {**self._headers, **headers})
-        )
-        if isinstance(reply, Trouble):
+        reply = await self._send(body, headers)
+        if isinstance(reply, HttpFailure):
             return reply
         message = _message(reply, number)
         if "error" in message:
             text = f"{self.url}: {method}: {message['error']!r:.200}"
-            return Trouble(Failure("rejected", text, retryable=False), 400)
+            return HttpFailure(Failure("rejected", text, retryable=False), 400)
         return field(message, "result", dict), reply.headers
 
 
-def _message(reply: Response, number: int) -> dict[str, Any]:
+def _message(reply: HttpResponse, number: int) -> dict[str, Any]:
     """The response to request ``number``, from JSON or from a stream of events."""
     stream = reply.headers.get("content-type", "").lower().startswith("text/event-stream")
     texts: Iterable[Any] = [reply.body]

@@ -10,19 +10,9 @@ from urllib.parse import quote, unquote, urlsplit
 
 from ...corpora.load import split_contents
 from ...types import ChargedPage, Failure, Page, PageRequest
-from .http import Client
+from ...utils.http import Client, HttpFailure, HttpRequest
+from .formats import Malformed, field, is_web_url, made_id, parse_json, safe, text_of
 from .mcp import McpSession
-from .wire import (
-    Ask,
-    Malformed,
-    Trouble,
-    field,
-    is_web_url,
-    made_id,
-    parse_json,
-    safe,
-    text_of,
-)
 
 JINA = "https://r.jina.ai/"
 JINA_KEY = "JINA_API_KEY"
@@ -86,8 +76,10 @@ class JinaReader:
 
     async def read(self, url: str) -> Page | Failure | None:
         address = self.url + quote(safe(url), safe=":/?&=%#@!$'()*+,;[]~-._")
-        reply = await self.client.send(Ask("GET", address.replace("#", "%23"), None, self._headers))
-        if isinstance(reply, Trouble):
+        reply = await self.client.send(
+            HttpRequest("GET", address.replace("#", "%23"), None, self._headers)
+        )
+        if isinstance(reply, HttpFailure):
             return None if reply.status in _NO_SUCH_PAGE else reply.failure
         data = field(parse_json(reply.body), "data", dict)
         text = text_of(data.get("content"), "content")
@@ -107,8 +99,8 @@ class AccessReader:
 
     async def read(self, url: str) -> Page | Failure | None:
         body = json.dumps({"urls": [safe(url)]}).encode("ascii")
-        reply = await self.client.send(Ask("POST", self.url, body, self.headers))
-        if isinstance(reply, Trouble):
+        reply = await self.client.send(HttpRequest("POST", self.url, body, self.headers))
+        if isinstance(reply, HttpFailure):
             return reply.failure
         results = field(parse_json(reply.body), "result", list)
         if len(results) != 1:
@@ -139,7 +131,7 @@ class McpReader:
             return None
         docid = unquote(url[len(prefix) :])
         data: Any = await self.session.call(self.tool, {"docid": docid})
-        if isinstance(data, Trouble):
+        if isinstance(data, HttpFailure):
             return data.failure
         if data is None:
             return None

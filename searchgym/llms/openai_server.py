@@ -1,20 +1,24 @@
-"""Probes a server's features with requests, since servers ignore fields they do not know.
+"""Model servers that speak OpenAI's interface: their connection, and a probe of what they can do.
 
-An unknown field is refused by some servers (status 4xx) and dropped without a word by others;
-either way the answer lacks its effect, and that is what is looked at.
+Servers ignore fields they do not know: an unknown one is refused by some (status 4xx) and dropped
+without a word by others. Either way the answer lacks its effect, and that is what is looked at.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from ..errors import EngineError
 from ..types import Failure
+from ..utils.http import Client, HttpFailure, HttpRequest, may_pass
 from .openai_json import (
     PATHS,
     Endpoint,
     EndpointSupport,
+    Reply,
     best_logprob,
     first_choice,
     logprob_fields,
@@ -22,15 +26,101 @@ from .openai_json import (
     request_body,
     token_logprobs,
 )
-from .wire import Reply, Wire
 
 _TEXT = "The quick brown fox jumps over the lazy dog. Then it"
 _N = 16
 """Tokens of a probing answer."""
 
 
+class ModelServer(Client):
+    """A server at ``base_url``. The key is read from the environment at each call, if set.
+
+    ``timeout_s`` bounds one try, whole answer included; ``tries`` bounds their number;
+    ``max_bytes`` bounds an answer, decompressed. All else is the policy of :class:`Client`. The
+    ``openai`` package has a policy of its own, bounds neither the size of an answer nor the time of
+    a whole try, and takes a second to import: it is not used here.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        key_env: str,
+        timeout_s: float,
+        tries: int,
+        backoff_s: float,
+        connections: int,
+        max_bytes: int = 64 << 20,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise EngineError(f"base_url is like http://127.0.0.1:8000/v1, got {base_url!r}")
+        if min(tries, connections, max_bytes) < 1 or timeout_s <= 0 or backoff_s < 0:
+            raise EngineError(
+                "tries, connections and max_bytes must be ≥ 1, timeout_s > 0, backoff_s ≥ 0, got "
+                f"{tries}, {connections}, {max_bytes}, {timeout_s}, {backoff_s}"
+            )
+        super().__init__(
+            timeout_s=timeout_s, retries=tries - 1, backoff_s=backoff_s, concurrency=connections,
+            max_bytes=max_bytes, user="a model server's client (httpx)",
+        )  # fmt: skip
+        self.base_url, self.key_env = base_url.rstrip("/"), key_env
+
+    async def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        key: int = 0,
+        stop: Callable[[], Failure | None] = lambda: None,
+    ) -> Reply | Failure:
+        """The server's reply; ``stop`` as in :meth:`Client.send`."""
+        return await self._ask("POST", path, json.dumps(body).encode(), key, stop)
+
+    async def get(self, path: str) -> Reply | Failure:
+        return await self._ask("GET", path)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        key: int = 0,
+        stop: Callable[[], Failure | None] = lambda: None,
+    ) -> Reply | Failure:
+        secret = os.environ.get(self.key_env, "")
+        self.hide(secret)
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        if secret:
+            headers["Authorization"] = f"Bearer {secret}"
+        request = HttpRequest(method, self.base_url + path, body, headers)
+        got = await self.send(request, key=key, stop=stop, check=_object)
+        if not isinstance(got, HttpFailure):
+            return Reply(200, _object(got.body))
+        if got.status is None or got.status < 400 or may_pass(got.status):
+            return got.failure
+        if got.status in (401, 403):
+            raise EngineError(
+                f"{request.url} refused the key ({got.status}): put a valid one into the "
+                f"environment variable {self.key_env}" + ("" if secret else ", which is not set")
+            )
+        try:
+            return Reply(got.status, _object(got.body))
+        except ValueError:
+            return Reply(got.status, None)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """A JSON object; ``ValueError`` for anything else."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise ValueError("no JSON object")
+    return data
+
+
 async def probe(
-    wire: Wire, model: str, endpoint: Endpoint, extra: Mapping[str, Any]
+    server: ModelServer, model: str, endpoint: Endpoint, extra: Mapping[str, Any]
 ) -> EndpointSupport | Failure | None:
     """Find an endpoint's features (``None``: no such endpoint) in about 15 calls of 16 tokens."""
     prompt: Any = _TEXT if endpoint == "completions" else [{"role": "user", "content": _TEXT}]
@@ -38,13 +128,13 @@ async def probe(
     async def ask(prompt: Any = prompt, n: int = _N, heat: float = 0.0, **more: Any) -> Any:
         """The first choice, ``None`` if the request was refused, or a ``Failure``."""
         fields = {"model": model, "max_tokens": n, "temperature": heat, **extra, **more}
-        reply = await wire.post(PATHS[endpoint], request_body(endpoint, prompt, **fields))
+        reply = await server.post(PATHS[endpoint], request_body(endpoint, prompt, **fields))
         if isinstance(reply, Failure):
             raise _Down(reply)
         return first_choice(reply.body) if reply.status < 400 else None
 
     try:
-        plain = await wire.post(
+        plain = await server.post(
             PATHS[endpoint],
             request_body(endpoint, prompt, model=model, max_tokens=_N, temperature=0.0, **extra),
         )
@@ -57,7 +147,7 @@ async def probe(
             if endpoint == "chat" and plain.status < 500:
                 return None  # e.g. a model without a chat template
             raise EngineError(
-                f"{wire.base_url}{PATHS[endpoint]} refused a plain request for model {model!r} "
+                f"{server.base_url}{PATHS[endpoint]} refused a plain request for model {model!r} "
                 f"({plain.status}): {str(plain.body)[:300]}"
             )
         facts = await _sampling(ask, greedy["text"])
@@ -80,16 +170,16 @@ async def probe(
         return down.failure
 
 
-async def only_model(wire: Wire) -> str | Failure:
+async def only_model(server: ModelServer) -> str | Failure:
     """The name of the one model a server has; ``EngineError`` if it has several, or none."""
-    reply = await wire.get("/models")
+    reply = await server.get("/models")
     if isinstance(reply, Failure):
         return reply
     listed = (reply.body or {}).get("data")
     names = [str(m.get("id")) for m in listed or [] if isinstance(m, dict)]
     if len(names) != 1:
         raise EngineError(
-            f"{wire.base_url} serves {', '.join(names) or 'no model it names'}: give model="
+            f"{server.base_url} serves {', '.join(names) or 'no model it names'}: give model="
         )
     return names[0]
 

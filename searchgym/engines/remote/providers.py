@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ...errors import EngineError
-from .wire import Ask, Malformed, RawHit, field, is_web_url, passage_of, safe, score_of, text_of
+from ...utils.http import HttpRequest
+from .formats import Malformed, RawHit, field, is_web_url, passage_of, safe, score_of, text_of
 
 
 class Credentials(NamedTuple):
@@ -29,7 +30,7 @@ class Provider(NamedTuple):
     price: float
     most: int
     """Results one request can give; more are not asked for."""
-    ask: Callable[[str, str, int, Credentials], Ask]
+    ask: Callable[[str, str, int, Credentials], HttpRequest]
     """(url, query, k, credentials) → request."""
     results: Callable[[Any], list[Any]]
     text: str
@@ -63,13 +64,15 @@ class Provider(NamedTuple):
         return Credentials(key, extra)
 
 
-def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Ask:
+def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> HttpRequest:
     media = {"Content-Type": "application/json", "Accept": "application/json"}
-    return Ask("POST", url, json.dumps(body).encode("ascii"), {**media, **headers})
+    return HttpRequest("POST", url, json.dumps(body).encode("ascii"), {**media, **headers})
 
 
-def _get(url: str, params: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Ask:
-    return Ask("GET", url, None, {"Accept": "application/json", **(headers or {})}, params)
+def _get(
+    url: str, params: Mapping[str, str], headers: Mapping[str, str] | None = None
+) -> HttpRequest:
+    return HttpRequest("GET", url, None, {"Accept": "application/json", **(headers or {})}, params)
 
 
 def _optional(*path: str) -> Callable[[Any], list[Any]]:
@@ -134,6 +137,8 @@ PROVIDERS: Mapping[str, Provider] = {
 """Name → provider."""
 
 
-def ask_for(provider: Provider, url: str, query: str, k: int, credentials: Credentials) -> Ask:
+def ask_for(
+    provider: Provider, url: str, query: str, k: int, credentials: Credentials
+) -> HttpRequest:
     """The request for one query, within the provider's limits."""
     return provider.ask(url, safe(query), max(1, min(k, provider.most)), credentials)

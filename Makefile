@@ -92,10 +92,10 @@ test: check browser $(PEERS_STAMP) ## Everything CI checks: lint, formatting, ty
 
 readme: $(STAMP) ## Write the catalogue's tables into CATALOGUE.md, and draw README's figure
 	$(BIN)/searchgym list --into CATALOGUE.md
-	$(BIN)/python -m searchgym.site.figure
+	PYTHONPATH=.site $(BIN)/python -m docsite.figure
 
 docs: $(STAMP) ## Build the documentation into build/site/; runs notebooks that have changed
-	$(BIN)/python -m searchgym.site.build
+	PYTHONPATH=.site $(BIN)/python -m docsite.build
 
 slow: $(STAMP) ## The tests that take minutes
 	$(PYTEST) -m slow $(ARGS)

@@ -18,7 +18,7 @@ from searchgym.cli.main import build
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CATALOGUE.md"]
-PAGES += [p for kind in ("envs", "corpora", "agents", "notebooks", "searchgym/site/pages")
+PAGES += [p for kind in ("envs", "corpora", "agents", "notebooks", ".site/docsite/pages")
           for p in sorted((ROOT / kind).rglob("*.md"))]  # fmt: skip
 _FENCE = re.compile(r"^```(?:sh|bash|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(?<!`)`(searchgym [^`\n]+)`")

@@ -7,9 +7,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from docsite.notebooks import execute
 from searchgym.llms.gguf import to_folder
 from searchgym.llms.models import KIND, SOURCE
-from searchgym.site.notebooks import execute
 
 from .llms.tiny_gguf import write_gguf
 

@@ -66,7 +66,7 @@ def pages(root: Path | None = None) -> list[Path]:
     top = root or catalog("envs").parent
     paths = [top / "README.md", *(p for kind in ("envs", "agents", "corpora", "notebooks")
                                   for p in sorted((top / kind).rglob("*.md")))]  # fmt: skip
-    paths += sorted((top / "searchgym" / "site").rglob("*.md"))
+    paths += sorted((top / ".site").rglob("*.md"))
     return [path for path in paths if path.is_file()]
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "searchgym" / "site" / "pages" / "train.md").read_text(encoding="utf-8")
+PAGE = (ROOT / ".site" / "docsite" / "pages" / "train.md").read_text(encoding="utf-8")
 PROGRAMS = dict(re.findall(r"```\w+ title=\"([\w.]+)\"\n(.*?)```", PAGE, re.DOTALL))
 """File name → program."""
 LINES = 20

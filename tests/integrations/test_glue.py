@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.site.contents import peers
+from docsite.contents import peers
 from tests.integrations.glue import LINES, PAGE, PROGRAMS, run_here
 from tests.integrations.scene import chat_tokenizer
 from tests.integrations.test_trl import model

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
+from docsite.laboratory import of_recipe
 from searchgym.errors import DataError
 from searchgym.lab import gradient_results, learning_results
 from searchgym.lab.gradient_results import lines, measure, row_of, rows_of
@@ -14,7 +15,6 @@ from searchgym.lab.learn import Course
 from searchgym.lab.learning_results import apart, row, sentence, summary
 from searchgym.lab.methods import BROKEN, MOST_USED, learners
 from searchgym.lab.results import load, resumed, stored
-from searchgym.site.laboratory import of_recipe
 
 SMALL = {"sizes": [4], "successes": [0.4], "steps": 40, "few": 10, "enumerate_groups": False}
 

@@ -9,7 +9,7 @@ import platform
 from pathlib import Path
 
 PEER = os.environ.get("SEARCHGYM_PEER")
-TABLE = Path(__file__).resolve().parents[2] / "searchgym" / "site" / "peers.json"
+TABLE = Path(__file__).resolve().parents[2] / ".site" / "docsite" / "peers.json"
 TITLES = {
     "trl": ("TRL", ("trl", "transformers")),
     "verl": ("verl", ("verl", "ray", "transformers")),

@@ -9,10 +9,10 @@ import warnings
 import gymnasium as gym
 import pytest
 
+from docsite import contents, figure, notebooks, scores
+from docsite.picture import BELOW, TALL, WIDE, picture
 from searchgym.benchmark import expected
 from searchgym.cards import Card, cards, catalog
-from searchgym.site import contents, figure, notebooks, scores
-from searchgym.site.picture import BELOW, TALL, WIDE, picture
 from searchgym.types import GraphEdge, GraphNode, Passage, ReasoningGraph, Task
 
 PLAYED = [
@@ -27,7 +27,7 @@ CANDIDATE = catalog("agents") / "candidate"
 def test_the_figure_is_drawn_from_the_stored_run(scheme: str) -> None:
     drawn = figure.draw(expected.load(CANDIDATE / "expected.json")[figure.RUN])
     stored = (CANDIDATE / f"transfer-{scheme}.svg").read_text(encoding="utf-8")
-    assert stored == drawn[scheme], "python -m searchgym.site.figure draws it anew"
+    assert stored == drawn[scheme], "python -m docsite.figure draws it anew"
 
 
 def test_the_figures_title_follows_the_numbers() -> None:

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from docsite.links import broken
 from searchgym.cards import cards
 from searchgym.rl.recipe_files import shipped
-from searchgym.site.links import broken
 
 from ..browser import accessible, browser, page  # noqa: F401  (fixtures)
 
@@ -33,10 +33,11 @@ MAIN = ["", "environments/", "envs/SearchQA-v0/", "recipes/", "machines/", "glos
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site as ``make docs`` builds it, without running notebooks: other tests run those."""
     out = tmp_path_factory.mktemp("docs") / "site"
+    path = os.pathsep.join([str(ROOT / ".site"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-m", "searchgym.site.build", "--no-run", "--out", str(out)],
+        [sys.executable, "-m", "docsite.build", "--no-run", "--out", str(out)],
         cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "arn" not in done.stderr, done.stderr  # neither Warning nor WARN
@@ -76,8 +77,8 @@ def test_everything_of_the_catalogue_has_a_place(site: Path) -> None:
     for name in shipped():
         assert f'id="{name}"' in recipes
     for kind in ("corpora", "agents"):
-        for name in cards(kind):
-            assert (site / kind / name / "index.html").is_file()
+        for card in cards(kind).values():
+            assert (site / card.folder.relative_to(ROOT) / "index.html").is_file()
 
 
 def test_programs_of_examples_play_them(site: Path) -> None:

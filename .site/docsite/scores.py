@@ -1,6 +1,6 @@
 """Measure what each environment's page states, and store it beside the environment's card.
 
-Run it as ``python -m searchgym.site.scores [ENV …] [--trained WEIGHTS]``. It calls ``searchgym
+Run it as ``python -m docsite.scores [ENV …] [--trained WEIGHTS]``. It calls ``searchgym
 eval`` and writes ``envs/<id>/expected.json``: one run of the scripted agents and one of the trained
 agent in generated worlds, which stays as it is where no weights are given. On real sets pages show
 the run ``full`` of ``agents/searchgym_agents/candidate/expected.json``.
@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
-from ..benchmark import expected
-from ..cards import Card, cards
-from ..corpora.data import data_directory
-from ..errors import CardError
-from ..evaluation.metrics import own_metric
-from ..scoring import SCORING_VERSION
+from searchgym import __version__
+from searchgym.benchmark import expected
+from searchgym.cards import Card, cards
+from searchgym.corpora.data import data_directory
+from searchgym.errors import CardError
+from searchgym.evaluation.metrics import own_metric
+from searchgym.scoring import SCORING_VERSION
 
 QUESTIONS = 150
 MEASURES = ("f1", "em", "evidence_recall", "searches")

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..reports.naming import listed
-from ..types import ReasoningGraph, Task
-from ..world_browser.neighbourhood import shortened
-from ..world_browser.reasoning import computed_from, depths_of, operation_words
+from searchgym.reports.naming import listed
+from searchgym.types import ReasoningGraph, Task
+from searchgym.world_browser.neighbourhood import shortened
+from searchgym.world_browser.reasoning import computed_from, depths_of, operation_words
 
 WIDE, TALL, BESIDE, BELOW, EDGE = 186, 46, 14, 92, 8
 """A box's size, the gap between two, the distance between rows, the margin; in pixels."""

@@ -1,4 +1,4 @@
-"""Draw README's figure from the run on the agent's page: ``python -m searchgym.site.figure``.
+"""Draw README's figure from the run on the agent's page: ``python -m docsite.figure``.
 
 It reads ``agents/searchgym_agents/candidate/expected.json`` and writes ``transfer-light.svg`` and
 ``transfer-dark.svg`` beside it.
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..benchmark import expected
-from ..cards import cards, catalog
-from ..charts.palette import SCHEMES
+from searchgym.benchmark import expected
+from searchgym.cards import cards, catalog
+from searchgym.charts.palette import SCHEMES
 
 HERE = Path(__file__).parent
 RUN, BAR, METRIC = "full", "rules", "f1"

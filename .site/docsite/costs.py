@@ -1,4 +1,4 @@
-"""Measure what the documented commands cost: ``python -m searchgym.site.costs``.
+"""Measure what the documented commands cost: ``python -m docsite.costs``.
 
 It runs the commands of ``costs.toml`` one after another and writes ``costs.json``: wall clock, time
 of the processor, and the most memory that the command and its children held.
@@ -17,9 +17,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
-from ..corpora.data import data_directory
-from ..errors import SearchGymError
+from searchgym import __version__
+from searchgym.corpora.data import data_directory
+from searchgym.errors import SearchGymError
 
 HERE = Path(__file__).parent
 FILE = HERE / "costs.json"

@@ -1,4 +1,4 @@
-"""Build the documentation site: ``python -m searchgym.site.build [--out build/site]``.
+"""Build the documentation site: ``python -m docsite.build [--out build/site]``.
 
 The pages of ``pages/`` are templates; those of the catalogue and the notebooks are taken from where
 they are. All are written into one folder in the repository's own layout, so that links between them

@@ -1,6 +1,6 @@
 """Write the reference of the public names, one HTML page per package.
 
-Run it as ``python -m searchgym.site.api DIR``.
+Run it as ``python -m docsite.api DIR``.
 
 A package's public names are those of its ``__all__``. Modules are left out: what is public is
 importable from a package.

@@ -17,21 +17,22 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..benchmark import expected
-from ..benchmark.rungs import REAL_SETS
-from ..cards import Card, cards, catalog
-from ..curricula import CURRICULA
-from ..dialects.base import DIALECTS
-from ..engines.registry import ENGINES
-from ..envs.setup import Options
-from ..envs.unwrap import search_env
-from ..evaluation.metrics import own_metric
-from ..objects import load_known
-from ..rewards import REWARDS, Reward
-from ..rl import recipe_files
-from ..rl.systems import System, implemented
-from ..tools import TOOLS
-from ..types import Passage
+from searchgym.benchmark import expected
+from searchgym.benchmark.rungs import REAL_SETS
+from searchgym.cards import Card, cards, catalog
+from searchgym.curricula import CURRICULA
+from searchgym.dialects.base import DIALECTS
+from searchgym.engines.registry import ENGINES
+from searchgym.envs.setup import Options
+from searchgym.envs.unwrap import search_env
+from searchgym.evaluation.metrics import own_metric
+from searchgym.objects import load_known
+from searchgym.rewards import REWARDS, Reward
+from searchgym.rl import recipe_files
+from searchgym.rl.systems import System, implemented
+from searchgym.tools import TOOLS
+from searchgym.types import Passage
+
 from . import laboratory
 from .figure import BAR, RUN
 from .picture import caption, picture

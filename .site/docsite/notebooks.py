@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from .. import __version__
+from searchgym import __version__
 
 CACHE = Path("build") / "notebooks"
 _OUTPUT = re.compile(r"(?:^    .*\n(?:[ \t]*\n(?=    ))*)+", re.MULTILINE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..benchmark import law_results
+from searchgym.benchmark import law_results
 
 
 def table() -> dict[str, Any] | None:

@@ -11,9 +11,9 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line.
 
-    Ctrl-C and SIGTERM mean the same to every command. Servers (``serve``, ``view``, ``watch``,
-    ``world browse``) finish what they answer and exit with 0; all other work is cut short, keeps
-    what it has written, and exits with 130.
+    Ctrl-C and SIGTERM mean the same to every command. Servers (``serve``, ``view``, ``watch``)
+    finish what they answer and exit with 0; all other work is cut short, keeps what it has
+    written, and exits with 130.
     """
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -24,7 +24,7 @@ ORDER = (
     "tasks", "engines", "tools", "core", "candidates", "envs", "wrappers", "agents", "policies",
     "evaluation", "answerability", "rl", "lab", "warmstart", "knower", "finetune", "reports",
     "benchmark",
-    "serve", "world_browser", "viewer", "integrations", "cli", "__main__",
+    "serve", "viewer", "integrations", "cli", "__main__",
 )  # fmt: skip
 """Packages and the loose modules, lowest first."""
 

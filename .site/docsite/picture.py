@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import networkx as nx
+
 from searchgym.reports.naming import listed
 from searchgym.types import ReasoningGraph, Task
-from searchgym.world_browser.neighbourhood import shortened
-from searchgym.world_browser.reasoning import computed_from, depths_of, operation_words
+from searchgym.viewer.world import operation_words
 
 WIDE, TALL, BESIDE, BELOW, EDGE = 186, 46, 14, 92, 8
 """A box's size, the gap between two, the distance between rows, the margin; in pixels."""
@@ -132,3 +133,27 @@ def _arrow(label: str, a: tuple[int, int], b: tuple[int, int], computed: bool) -
         y1, y2 = (a[1] + TALL, b[1]) if down else (a[1], b[1] + TALL)
     words = label.replace("_", " ")
     return PlacedFact(words, x1, y1, x2, y2, (x1 + x2) // 2, (y1 + y2) // 2 + 4, computed)
+
+
+def shortened(name: str, longest: int) -> str:
+    """A name that fits: cut, with an ellipsis."""
+    return name if len(name) <= longest else name[: longest - 1].rstrip() + "…"
+
+
+def computed_from(graph: ReasoningGraph) -> list[str]:
+    """Nodes that an operation reads: "argmin:n0=n2,n3=n5" compares n2 and n5."""
+    arguments = graph.operation.partition(":")[2].split(",")
+    read = [argument.rpartition("=")[2] for argument in arguments]
+    known = {node.id for node in graph.nodes}
+    return [node for node in read if node in known]
+
+
+def depths_of(graph: ReasoningGraph) -> dict[str, int]:
+    """Facts between each node and the nearest that the question names; nodes that none reaches
+    stand in the first column."""
+    joined: nx.Graph[str] = nx.Graph()
+    joined.add_nodes_from(node.id for node in graph.nodes)
+    joined.add_edges_from((e.subject, e.object) for e in graph.edges)
+    given = [node.id for node in graph.nodes if node.given]
+    reached = nx.multi_source_dijkstra_path_length(joined, given) if given else {}
+    return {node.id: int(reached.get(node.id, 0)) for node in graph.nodes}

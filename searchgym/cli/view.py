@@ -1,16 +1,19 @@
-"""``searchgym view``: look at trajectories in a browser."""
+"""``searchgym view``: look at trajectories, or at a world, in a browser."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DataError
-from .output import examples, progress, say
+from ..errors import CardError, DataError
+from ..objects import is_path, own_folder
+from .output import examples, progress, say, working
+from .targets import DataDir, Overrides, make_search_env, overrides
 
 if TYPE_CHECKING:
+    from ..envs.search import SearchEnv
     from ..viewer.index import Index
     from ..viewer.query import Filter
 
@@ -23,12 +26,22 @@ def add_to(app: typer.Typer) -> None:
             "searchgym view runs/eval/rules.trajectories.jsonl --port 8010 --no-browser",
             "searchgym view runs/grpo --export wrong.html --where outcome=wrong",
             "searchgym view runs/eval --animate episode.svg --where agent=oracle --where hops=2",
+            "searchgym view MultiHopQA-v0 --split test",
+            "searchgym view ./my-world -s tasks.simple=20 -s tasks.chain=20",
+            "searchgym view kg:triples.tsv",
         )
     )(view)
 
 
 def view(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder or file of trajectories.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|WORLD",
+            help="A folder or file of trajectories; or an environment, a world's card (name or "
+            "folder), or kg:PATH for your triples.",
+        ),
+    ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     export: Annotated[
@@ -47,13 +60,23 @@ def view(
             "book (closed, all), least, most (reward), sort. Repeatable.",
         ),
     ] = None,
+    split: Annotated[str, typer.Option(help="Of a world: train, dev or test.")] = "train",
+    settings: Overrides = None,
+    data_dir: DataDir = None,
 ) -> None:
-    """Look at trajectories: ours, and those of Search-R1, verifiers and OpenAI-style chats.
+    """Look at trajectories: ours, and those of Search-R1, verifiers and OpenAI-style chats. Or at a
+    world: its entities, their pages with each fact marked, the tasks and how they are reasoned out.
 
     The server answers on this machine only. An index is kept in your cache (SEARCHGYM_CACHE), so
     that 100,000 episodes open at once the next time; nothing is written beside the run.
     """
     chosen = _filter(where)
+    if _is_world(name):
+        if export or animate or where:
+            raise CardError(f"{name} is a world: --export, --animate and --where are of episodes")
+        _view_world(name, split, settings, data_dir, port, browser)
+        return
+    run = Path(name)
     index = _index(run)
     if export is not None:
         from ..viewer.export import export as write
@@ -90,10 +113,62 @@ def view(
     serve(build_app(index), port=port, browser=browser, announce=announce)
 
 
+def _is_world(name: str) -> bool:
+    """Return whether no run is named: a bare name of nothing here, a card's folder, a graph."""
+    if name.startswith("kg:") or own_folder(name) is not None:
+        return True
+    if Path(name).exists():
+        return False
+    return not is_path(name) or name.startswith("searchgym/")
+
+
+def _view_world(
+    name: str, split: str, settings: list[str] | None, data_dir: Path | None, port: int,
+    browser: bool,
+) -> None:  # fmt: skip
+    from ..serve.loopback import serve
+    from ..viewer.world import WorldIndex, world_app
+
+    with working(f"building {name} …"):
+        app = world_app(WorldIndex(_setting(name, split, settings, data_dir)))
+
+    def announce(address: str) -> None:
+        print(f"showing the world of {name} on {address} (Ctrl-C ends)", flush=True)
+
+    serve(app, port=port, browser=browser, announce=announce)
+
+
+def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path | None) -> SearchEnv:
+    """Return the setup of an environment with its tasks, or of a corpus with tasks of common
+    families."""
+    from ..envs.search import SearchEnv
+    from ..envs.sources import DEFAULT_TASKS
+    from .sources import corpus_card
+
+    keywords: dict[str, Any] = {"split": split}
+    if data_dir is not None:
+        keywords["data_dir"] = str(data_dir)
+    try:
+        card = corpus_card(name)
+    except CardError as error:
+        try:
+            return make_search_env(name, settings, **keywords)
+        except CardError as other:
+            of_an_env = "-v" in name or name.startswith("searchgym/")
+            raise (other if of_an_env else error) from None
+    corpus = name if card is None or "/" in name else card.id
+    keywords = {"corpus": corpus, **keywords, **overrides(settings)}
+    told = "tasks" in keywords or "tasks" in keywords.get("world", {})
+    if card is None or card.body["kind"] != "world" or told:
+        return SearchEnv(**keywords)
+    counts = card.body.get("world", {}).get("tasks", DEFAULT_TASKS)
+    return SearchEnv(**{**keywords, "tasks": {**counts, "at_most": True}})
+
+
 def _filter(where: list[str] | None) -> Filter:
     from dataclasses import fields
 
-    from ..errors import CardError, unknown
+    from ..errors import unknown
     from ..viewer.query import Filter
 
     known = [f.name for f in fields(Filter)]

@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import browse
+from ..errors import CardError
 from .output import JsonFlag, examples, group, print_facts, print_json, print_table, say, working
 from .targets import Overrides
 
 if TYPE_CHECKING:
     from ..worlds.world import World
 
-app = group("Generate, inspect, browse and export worlds.")
-app.command(epilog=browse.EPILOG)(browse.browse)
+app = group("Generate, inspect and export worlds; searchgym view shows one in the browser.")
+
+
+@app.command(hidden=True, context_settings={"ignore_unknown_options": True})
+def browse(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Name the command that does this now."""
+    raise CardError("'world browse' is 'view' now: searchgym view WORLD")
+
 
 Name = Annotated[str, typer.Argument(metavar="WORLD", help="A world's card: name or folder.")]
 Split = Annotated[str, typer.Option(help="train, dev or test: three different worlds.")]

@@ -30,8 +30,9 @@ def application() -> typer.Typer:
 def commands() -> list[tuple[str, ...]]:
     def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         for name, child in getattr(command, "commands", {}).items():
-            yield (*path, name)
-            yield from walk(child, (*path, name))
+            if not child.hidden:  # a former command, which is an error
+                yield (*path, name)
+                yield from walk(child, (*path, name))
 
     found = list(walk(typer.main.get_command(build()), ()))
     assert len(found) > 12

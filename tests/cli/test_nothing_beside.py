@@ -148,7 +148,7 @@ READ_BY_OTHERS = {
     "knower": "likewise",
     "serve": "tests/serve: its index lies where --index says",
     "view": "tests/viewer",
-    "world browse": "reads no file", "world generate": "reads no file",
+    "world generate": "reads no file",
     "world export": "reads no file", "graph path": "as graph show", "data get": "downloads",
     "cache clear": "deletes", "leaderboard": "tests/cli/test_leaderboard.py",
     "verify": "tests/cli/test_leaderboard.py", "watch": "tests/viewer",

@@ -1,4 +1,4 @@
-# Two commands matter: `make quickstart` (the main job) and `make test` (everything CI checks).
+# Two commands matter: `make quickstart` (the main job) and `make test` (the behaviour of everything).
 # Each makes .venv and installs what it needs; a second run starts at once.
 
 PYTHON ?= python3
@@ -41,7 +41,7 @@ endif
 .PHONY: help quickstart test browser check lint types format bench slow certify readme docs clean vllm gpu
 .DEFAULT_GOAL := help
 
-help: ## Show this list
+help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The stamp depends on pyproject.toml alone: an editable install follows the sources by itself.
@@ -60,7 +60,7 @@ $(PEERS_STAMP): tests/serve/peers.txt tests/serve/peers-needs.txt
 quickstart: $(STAMP) ## Train an agent in generated worlds and print the transfer table
 	$(BIN)/searchgym quickstart $(ARGS)
 
-check: lint types ## Lint, formatting and types
+check: lint types ## Lint, formatting and types, in a minute or two
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -82,27 +82,37 @@ browser:
 		&& { $(APT_INSTALL) chromium-headless-shell || $(APT_INSTALL) chromium; }; } \
 		|| echo "install Chromium: the tests of pages need it" >&2
 
-# pytest runs last, so that its own closing line is the last thing printed. One thread per worker:
-# models as small as the tests' gain nothing from two, and lose much where workers share the cores.
-test: export OMP_NUM_THREADS = 1
-test: export SEARCHGYM_PEERS_VENV = $(PEERS)
-test: export SEARCHGYM_NEEDS_CHROMIUM = 1
-test: check browser $(PEERS_STAMP) ## Everything CI checks: lint, formatting, types, tests
+# One thread per worker: models as small as the tests' gain nothing from two, and lose much where
+# workers share the cores.
+test ci coverage: export OMP_NUM_THREADS = 1
+test: browser $(STAMP) ## The behaviour of everything, in some minutes
 	$(PYTEST) $(WORKERS) $(ARGS)
 
-readme: $(STAMP) ## Write the catalogue's tables into CATALOGUE.md, and draw README's figure
+# The tests run when all that is installed or checked beside them is done, and pytest runs last, so
+# that its own closing line is the last thing printed.
+ci: export SEARCHGYM_PEERS_VENV = $(PEERS)
+ci: export SEARCHGYM_NEEDS_CHROMIUM = 1
+ci: check browser $(PEERS_STAMP) ## What CI runs: check, test, and the slow contracts
+	$(MAKE) --no-print-directory test ARGS='-m "not slow and not benchmark and not vllm" $(ARGS)'
+
+.PHONY: ci coverage
+coverage: $(STAMP)
+	$(PYTEST) $(WORKERS) --cov=searchgym --cov=searchgym_agents --cov-report=term:skip-covered $(ARGS)
+
+readme: $(STAMP) ## Write the tables of CATALOGUE.md, and draw README's figure
 	$(BIN)/searchgym list --into CATALOGUE.md
 	PYTHONPATH=.site $(BIN)/python -m docsite.figure
 
 docs: $(STAMP) ## Build the documentation into build/site/; runs notebooks that have changed
 	PYTHONPATH=.site $(BIN)/python -m docsite.build
 
-slow: $(STAMP) ## The tests that take minutes
+# Whole trainings, minutes each.
+slow: $(STAMP)
 	$(PYTEST) -m slow $(ARGS)
 
 # Frameworks whose pins fit no other, each unmodified in an environment of its own.
 .PHONY: peers peer-tests $(PEER_NAMES:%=peer-%)
-peers: peer-tests ## The tests with other frameworks, in turn; notes their versions
+peers: peer-tests
 	@mkdir -p build; failed=; for name in $(PEER_NAMES); do log=build/peer-$$name.log; \
 		if ! $(MAKE) --no-print-directory .venv-peer-$$name/.installed >$$log 2>&1; then \
 			echo "$$name: skipped, its environment cannot be built: $$(grep -im1 error $$log) ($$log)"; \
@@ -133,7 +143,7 @@ $(VLLM_STAMP): pyproject.toml
 
 # kernels compiled by one environment's numba are not read by the other's
 vllm: export NUMBA_CACHE_DIR = $(abspath $(VLLM_VENV))/numba
-vllm: $(STAMP) $(VLLM_STAMP) ## The tests with vLLM, in process and as a server (own environment)
+vllm: $(STAMP) $(VLLM_STAMP)
 	$(VLLM_VENV)/bin/python -m pytest -m vllm -s tests/llms/test_vllm_generator.py $(ARGS)
 	$(VLLM_VENV)/bin/python -m pytest -m vllm -s tests/policies/test_vllm_policy.py $(ARGS)
 	SEARCHGYM_VLLM_PYTHON=$(abspath $(VLLM_VENV)/bin/python) \
@@ -158,13 +168,13 @@ bench: $(STAMP) ## The benchmarks: tables of ratios
 	$(PYTEST) -m benchmark -s tests/benchmarks $(ARGS)
 
 .PHONY: bench-methods
-bench-methods: $(STAMP) ## The learning bench: every usual method, five seeds (about an hour)
+bench-methods: $(STAMP)
 	$(BIN)/searchgym lab --learn --out agents/searchgym_agents/methods/learning.json $(ARGS)
 
 # What is measured is kept: the same command goes on from there. ARGS=--minutes=30 stops in between.
 .PHONY: orderings
 orderings: export OMP_NUM_THREADS = 1
-orderings: $(STAMP) ## Published orderings of methods, tested: agree, disagree or undecided
+orderings: $(STAMP)
 	$(BIN)/searchgym lab --orderings --out agents/searchgym_agents/methods/orderings.json $(ARGS)
 
 $(CERTIFY_STAMP): pyproject.toml tests/certified/programs.txt
@@ -172,7 +182,7 @@ $(CERTIFY_STAMP): pyproject.toml tests/certified/programs.txt
 	$(CERTIFY)/bin/python -m $(PIP_INSTALL) -e . -r tests/certified/programs.txt
 	@touch $@
 
-certify: $(CERTIFY_STAMP) ## Every environment checked by programs of others (own environment)
+certify: $(CERTIFY_STAMP)
 	$(CERTIFY)/bin/python -m tests.certified.run tests/certified/reports.json $(ARGS)
 
 clean: ## Remove what was built (not the environments)

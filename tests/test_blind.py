@@ -27,6 +27,8 @@ from .blind import BLIND, ENTITIES, earned, in_world
 from .constants import TABLE, best, by_family, families
 from .solving import world
 
+pytestmark = pytest.mark.contract
+
 
 def test_blind_policies_earn_no_more_than_a_constant_answer() -> None:
     env = world(30, max_turns=8)

@@ -6,6 +6,8 @@ import pytest
 
 from .walk import fuzz
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.mark.parametrize(
     "dialect", ["search_r1", "search_r1+parallel+judge+delegate+access", "asearcher+judge+delegate",

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.contract
+
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = "world={'entities': 400}, tasks={'simple': 12}"
 SCRIPT = f"""

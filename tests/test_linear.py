@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.contract
+
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 SIZES = 24, 250, 1_000, 4_000, 16_000
 """Characters. An agent's text has 20,000 at most."""

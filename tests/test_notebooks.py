@@ -13,6 +13,8 @@ from searchgym.llms.models import KIND, SOURCE
 
 from .llms.tiny_gguf import write_gguf
 
+pytestmark = pytest.mark.contract
+
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 

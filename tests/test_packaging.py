@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.contract
+
 ROOT = Path(__file__).resolve().parent.parent
 AGENTS = ROOT / "agents" / "searchgym_agents"
 

@@ -116,13 +116,3 @@ def test_the_citation_names_this_version() -> None:
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"version: {__version__}\n" in cited
     assert re.search(r'^title: "(.+)"$', cited, re.MULTILINE)
-
-
-def test_the_two_commands_exist() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in ("quickstart", "test", "check", "bench", "clean", "help"):
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
-        assert target in ("check", "bench", "clean", "help") or f"make {target}" in README
-    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert ci.startswith("#!/usr/bin/env bash")
-    assert "exec make test" in ci

@@ -16,6 +16,8 @@ from searchgym.evaluation.run import evaluate
 from searchgym.tasks.families import FAMILIES
 from tests.solving import OPTIONS, in_dialect, unsolved, world
 
+pytestmark = pytest.mark.contract
+
 PER_FAMILY = 75  # a few are not retrievable and dropped; at least 60 must be left
 
 

@@ -16,7 +16,7 @@ from searchgym.utils.files import out_of_space
 from .forked import Finished, Server
 from .test_train_lm import options, world  # noqa: F401
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(120)]
 ROOT = Path(__file__).resolve().parents[2]
 
 

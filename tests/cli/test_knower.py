@@ -10,7 +10,7 @@ from searchgym.knower.knowledge import Knowledge
 
 from .conftest import Cli
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(120)]
 
 
 def small(out: Path) -> list[object]:

@@ -45,6 +45,8 @@ from ..llms.tiny import save
 from ..small import CORPUS
 from .conftest import SMALL, Cli
 
+pytestmark = pytest.mark.contract
+
 PACKAGE = Path(files.__file__).parents[1]
 WORLD: dict[str, Any] = {"world": {"entities": 60}, "tasks": {"simple": 2}, "max_turns": 2}
 Reader = Callable[[Path], Any]

@@ -12,6 +12,8 @@ from searchgym.corpora.documents import DocumentCorpus, SkippedFiles, load_docum
 from searchgym.engines.bm25 import BM25Engine
 from tests.corpora.odd_files import BROKEN, OTHERS, TEXTS, exact, write_odd_files
 
+pytestmark = pytest.mark.contract
+
 FIRST = "#00000"
 GERMAN = ("16", "16be", "16nomark", "32")
 EXACT = exact()

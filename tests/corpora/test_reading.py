@@ -18,6 +18,8 @@ from searchgym.corpora.documents.reading import FileReader
 from searchgym.corpora.documents.remembered import RememberedFiles
 from tests.corpora.odd_files import word_file
 
+pytestmark = pytest.mark.contract
+
 PARAGRAPH = "<w:p><w:r><w:t>hello</w:t></w:r></w:p>"
 
 

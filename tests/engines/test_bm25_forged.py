@@ -21,6 +21,8 @@ from searchgym.errors import EngineError
 from searchgym.types import Passage, Ranking
 from searchgym.utils.files import file_digest
 
+pytestmark = pytest.mark.contract
+
 QUERIES = ["w0 w1", "w0", "w7 w30 w31", "w2 w3 w5 w50"]
 Kept = tuple[Path, Corpus, list[Ranking]]
 

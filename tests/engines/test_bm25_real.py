@@ -23,7 +23,7 @@ from searchgym.scoring.evidence import (
 )
 from searchgym.types import Ranking, Task
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.contract, pytest.mark.data]
 
 
 def ids(ranking: Ranking) -> list[str]:

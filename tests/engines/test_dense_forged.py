@@ -25,6 +25,8 @@ from searchgym.utils.files import file_digest
 
 from .tiny import tiny_encoder
 
+pytestmark = pytest.mark.contract
+
 KINDS = ("flat", "hnsw", "ivf", "ivfpq")
 CORPUS = Corpus(
     "c", [Passage(f"{i:03}", f"T{i}", f"red fox {i % 90}", f"u:{i}") for i in range(400)]

@@ -26,6 +26,8 @@ from searchgym.errors import EngineError
 from .test_dense import corpus_of
 from .tiny import tiny_encoder
 
+pytestmark = pytest.mark.contract
+
 BUILDS = """
 import os, sys
 from searchgym.engines.dense.build import build_dense

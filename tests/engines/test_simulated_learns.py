@@ -20,6 +20,8 @@ from searchgym.llms.sft_data import untrained
 from searchgym.seeding import stream
 from searchgym.types import Passage, Task
 
+pytestmark = pytest.mark.contract
+
 FORMS = ("{s} was founded by {o}.", "{o} is the founder of {s}.", "It was {o} who founded {s}.")
 WORDS = 10
 

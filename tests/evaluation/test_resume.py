@@ -35,6 +35,8 @@ from tests.evaluation import killed
 from tests.evaluation.killed import TASKS as MANY
 from tests.small import CORPUS, TASKS
 
+pytestmark = pytest.mark.contract
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

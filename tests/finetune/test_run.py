@@ -26,6 +26,8 @@ from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
 from tests.finetune.world import KEYWORDS
 from tests.llms import tiny
 
+pytestmark = pytest.mark.contract
+
 RENDERER = {"use": "chat", "instructions": False}
 
 

@@ -14,6 +14,8 @@ from tests.integrations.glue import LINES, PAGE, PROGRAMS, run_here
 from tests.integrations.scene import chat_tokenizer
 from tests.integrations.test_trl import model
 
+pytestmark = pytest.mark.contract
+
 HERE = ["any_loop.py", "langchain_retriever.py", "pyterrier_transformer.py", "mcp_episode.py"]
 ELSEWHERE = {
     "verl_files.py", "searchgym.toml", "openenv_client.py", "skyrl_env.py", "rllib_ppo.py",

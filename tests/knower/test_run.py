@@ -34,7 +34,7 @@ from searchgym.llms.sft import Progress
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.model_folder import load_policy
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
 
 RECIPE = KnowerRecipe(entities=20, seed=2, shown=0.7, inverse=False)
 TASKS = {"simple": 60}

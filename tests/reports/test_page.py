@@ -16,6 +16,8 @@ from tests.reports.conftest import EVIL
 
 from ..browser import Watched, accessible, browser
 
+pytestmark = pytest.mark.contract
+
 __all__ = ["browser"]  # a fixture
 
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}

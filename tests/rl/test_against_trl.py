@@ -21,6 +21,8 @@ from searchgym.rl.losses.reinforce import reinforce_loss
 from searchgym.rl.losses.sapo import sapo_loss
 from tests.llms import tiny
 
+pytestmark = pytest.mark.contract
+
 GROUP, LENGTH, BETA, BONUS = 4, 6, 0.04, 0.01
 NAN = float("nan")
 REWARDS = [1.0, 0.0, 0.0, 0.5, 0.2, 0.2, 0.2, 0.2, 0.3, NAN, 1.0, 0.0]

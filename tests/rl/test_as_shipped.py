@@ -18,6 +18,8 @@ from searchgym.rl.slots.protocols import RunFacts
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl import lookup
 
+pytestmark = pytest.mark.contract
+
 STEPS = 2
 UPDATES = {
     "dapo": 16,  # section 4.1: 512 questions of 16 answers, mini-batches of 512 answers

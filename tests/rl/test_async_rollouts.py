@@ -29,6 +29,8 @@ from tests.rl.colours import player, setting
 from tests.rl.playing import make, with_roles
 from tests.rl.test_trainer import success, weights
 
+pytestmark = pytest.mark.contract
+
 RECIPE: dict[str, Any] = {
     "rollout": {"use": "chains", "size": 8},
     "advantage": "grpo",

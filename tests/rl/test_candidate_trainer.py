@@ -14,6 +14,8 @@ from searchgym.rl.candidate.arena import reward
 from searchgym.rl.candidate.greedy import play_greedily
 from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTrainer
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_learns_an_easy_task(make_arena, seed):

@@ -24,6 +24,8 @@ from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.lookup import player, roles_of, setting, success
 
+pytestmark = pytest.mark.contract
+
 LR = 2e-3
 """At 3e-3 one training of ten ends near .65, which ones depends on the processor's last digits."""
 SETTINGS: dict[str, dict[str, Any]] = {

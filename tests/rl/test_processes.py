@@ -23,6 +23,8 @@ from tests.llms.server import free_port
 from tests.rl.colours import blank, player, setting, tokenizer
 from tests.rl.launched import main, train
 
+pytestmark = pytest.mark.contract
+
 GRPO: dict[str, Any] = {
     "rollout": {"use": "chains", "size": 5},
     "advantage": "grpo",

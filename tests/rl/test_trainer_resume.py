@@ -26,6 +26,8 @@ from tests.rl.killed import STEPS, main
 from tests.rl.test_learning import recipes, trained
 from tests.rl.test_trainer import LR, trainer, weights
 
+pytestmark = pytest.mark.contract
+
 
 def rows(out: Path) -> list[dict[str, Any]]:
     """The log without clock times."""

@@ -21,7 +21,7 @@ import pytest
 from ..browser import wait_until
 from .conftest import PASSAGES, ServerProcess, Start
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(180)]
 MEGABYTE = 1 << 20
 
 

@@ -15,7 +15,7 @@ from searchgym.engines.bm25 import BM25Engine
 
 from .conftest import Start
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.contract, pytest.mark.anyio, pytest.mark.timeout(120)]
 CONNECTIONS, EACH = 60, 30
 
 

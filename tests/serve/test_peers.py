@@ -15,7 +15,7 @@ from searchgym.engines.bm25 import BM25Engine
 
 from .conftest import ROOT, ServerProcess
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(120)]
 QUERY = "painter of boats in Zürich"
 
 

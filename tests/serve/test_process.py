@@ -23,7 +23,7 @@ from searchgym.serve.metrics import FOLDER
 
 from .conftest import ROOT, ServerProcess, Start
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(180)]
 BODY = {"queries": ["blue house"], "topk": 2, "return_scores": True}
 
 

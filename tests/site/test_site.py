@@ -24,6 +24,8 @@ from searchgym.rl.recipe_files import shipped
 
 from ..browser import accessible, browser, page  # noqa: F401  (fixtures)
 
+pytestmark = pytest.mark.contract
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 MAIN = ["", "environments/", "envs/SearchQA-v0/", "recipes/", "machines/", "glossary/"]
 """Pages that are looked at in a browser."""

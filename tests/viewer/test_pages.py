@@ -24,6 +24,8 @@ from searchgym.viewer.words import marked
 from ..browser import accessible, browser, page, served
 from .runs import branched, hostile, trained, write_run
 
+pytestmark = pytest.mark.contract
+
 __all__ = ["browser", "page"]  # fixtures
 
 

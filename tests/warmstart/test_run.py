@@ -27,6 +27,8 @@ from searchgym.warmstart.run import WarmStart, stages, warm_start
 from searchgym.warmstart.traces import DEFAULTS
 from tests.warmstart.test_lexicon import FewWords
 
+pytestmark = pytest.mark.contract
+
 KEYWORDS = {**DEFAULTS, "tasks": {"simple": 12, "chain-2": 6}}
 SMALL = (
     Stage(3, {"copy": 1.0}),

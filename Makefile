@@ -99,8 +99,7 @@ ci: check browser $(PEERS_STAMP) ## What CI runs: check, test, and the slow cont
 coverage: $(STAMP)
 	$(PYTEST) $(WORKERS) --cov=searchgym --cov=searchgym_agents --cov-report=term:skip-covered $(ARGS)
 
-readme: $(STAMP) ## Write the tables of CATALOGUE.md, and draw README's figure
-	$(BIN)/searchgym list --into CATALOGUE.md
+readme: $(STAMP) ## Draw README's figure
 	PYTHONPATH=.site $(BIN)/python -m docsite.figure
 
 docs: $(STAMP) ## Build the documentation into build/site/; runs notebooks that have changed

@@ -14,13 +14,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CATALOGUE = (ROOT / "CATALOGUE.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 ENVS = (ROOT / "envs" / "README.md").read_text(encoding="utf-8")
 OF_ENVS = re.findall(r"```python\n(.*?)```", ENVS, re.DOTALL)
 PAGES = [
     ROOT / "README.md",
     ROOT / "CATALOGUE.md",
+    ROOT / "CONTRIBUTING.md",
     *(ROOT / kind / "README.md" for kind in ("envs", "corpora", "agents", "notebooks")),
 ]
 
@@ -76,7 +76,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_tree_names_every_package() -> None:
-    tree = CATALOGUE.rpartition("## The tree")[2]
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tree = contributing.partition("## The tree")[2].partition("## ")[0]
     folders = {p.name for p in (ROOT / "searchgym").iterdir() if (p / "__init__.py").is_file()}
     missing = sorted(name for name in folders if f"{name}/" not in tree)
     named = set(re.findall(r"^  ([a-z]\w+)/ ", tree, re.MULTILINE))
@@ -84,30 +85,9 @@ def test_the_tree_names_every_package() -> None:
     assert named <= folders, f"the tree names {sorted(named - folders)}, which are not there"
 
 
-def test_every_command_is_in_the_catalogue() -> None:
-    import typer
-
-    from searchgym.cli.main import build
-
-    table = CATALOGUE.partition("## The command line")[2].partition("## ")[0]
-    for name in typer.main.get_command(build()).commands:  # type: ignore[attr-defined]
-        assert re.search(rf"`(searchgym )?{name}\b", table), f"`searchgym {name}` is not described"
-
-
 def test_the_paper_of_the_same_name_is_cited() -> None:
     assert "2601.14615" in README
     assert "independent of both" in README
-
-
-def test_engines_and_algorithms_of_the_catalogue_are_in_the_tables() -> None:
-    from searchgym.cards import cards
-    from searchgym.engines.registry import ENGINES
-    from searchgym.rl.recipe_files import shipped
-
-    tables = CATALOGUE.partition("## What there is")[2].partition("<!-- end of list -->")[0]
-    assert len(shipped()) > 30
-    for name in (*ENGINES, *shipped(), *cards("envs"), *cards("corpora")):
-        assert re.search(rf"^\| (searchgym/)?{re.escape(name)} \|", tables, re.MULTILINE), name
 
 
 def test_the_citation_names_this_version() -> None:

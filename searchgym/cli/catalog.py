@@ -1,8 +1,7 @@
-"""``searchgym list``: the catalogue, one line an item, and the tables of CATALOGUE.md."""
+"""``searchgym list``: the catalogue, one line an item."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,19 +17,13 @@ from .output import (
     print_table,
 )
 
-BEGIN, END = "<!-- searchgym list --markdown -->", "<!-- end of list -->"
 KINDS_HELP = "envs, corpora, agents, recipes, engines, dialects, rewards, systems or all"
 
 
 def list_all(
     what: Annotated[str | None, typer.Argument(metavar="KIND", help=f"{KINDS_HELP}.")] = None,
     long: Annotated[bool, typer.Option("--long", "-l", help="A table with all columns.")] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown tables, as in CATALOGUE.md.")
-    ] = False,
-    into: Annotated[
-        Path | None, typer.Option(help="Put the Markdown tables into this file, between its marks.")
-    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List environments, corpora, agents, recipes, engines, dialects, rewards and systems.
@@ -45,15 +38,11 @@ def list_all(
     rows_of = {kind: KINDS[kind]() for kind in KINDS if what in (None, "all", kind)}
     if as_json:
         print_json(rows_of)
-    elif markdown or into:
+    elif markdown:
         parts = [
             f"### {TITLES[k]}\n\n{markdown_table(rows)}" for k, rows in rows_of.items() if rows
         ]
-        tables = "\n\n".join(parts)
-        if into is None:
-            print(tables)
-        else:
-            into.write_text(between_marks(into.read_text(encoding="utf-8"), tables), "utf-8")
+        print("\n\n".join(parts))
     else:
         shown = ["envs"] if what is None else list(rows_of)
         for place, kind in enumerate(shown):
@@ -77,15 +66,6 @@ def _print_kind(title: str, rows: list[dict[str, Any]], long: bool) -> None:
         print_table(title, rows, [name for name in rows[0] if name != "summary"])
     else:
         print_table(title, rows)
-
-
-def between_marks(text: str, tables: str) -> str:
-    """``text`` with what stands between its two marks replaced; ``CardError`` without them."""
-    before, begun, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
-    if not begun or not ended:
-        raise CardError(f"no place for the tables: the file needs the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
 
 
 def add_to(app: typer.Typer) -> None:

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from searchgym.cards import cards
-from searchgym.cli.catalog import BEGIN, END, between_marks
 from searchgym.dialects.base import DIALECTS
 from searchgym.engines.registry import ENGINES
-from searchgym.errors import CardError
 from tests.cli.conftest import SMALL, Cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,24 +55,3 @@ def test_show_what_is_in_an_environment(cli: Cli) -> None:
     assert facts["passages"] == 400
     assert facts["questions"] == sum(facts["families"].values()) > 12
     assert facts["oracle"][-1].startswith("<answer>")
-
-
-def test_the_catalogues_tables_are_true(cli: Cli) -> None:
-    tables = cli("list", "--markdown").out.strip()
-    page = (ROOT / "CATALOGUE.md").read_text(encoding="utf-8")
-    shown = page.partition(BEGIN)[2].partition(END)[0].strip()
-    assert shown == tables, "the catalogue has changed; run: make readme"
-
-
-def test_tables_go_between_the_marks(cli: Cli, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\na stale row\n{END}\nafter\n", encoding="utf-8")
-    assert cli("list", "engines", "--into", page).code == 0
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
-    assert "stale row" not in text
-    assert "| bm25 |" in text
-    assert between_marks(text, "x") == between_marks(between_marks(text, "y"), "x")
-    with pytest.raises(CardError, match="no place for the tables"):
-        between_marks("nothing", "x")

@@ -15,7 +15,6 @@ from searchgym.candidates.features import FeatureBuilder
 from searchgym.utils.user_cache import KINDS
 
 from .conftest import SMALL, Cli
-from .test_main import commands
 from .test_train_lm import options as trained
 from .test_train_lm import world  # noqa: F401
 
@@ -137,38 +136,6 @@ def test_training_writes_into_its_own_folder_only(
     assert done.code == 0, done.err
     assert state(world) == before
     assert not list(here.iterdir())
-
-
-READ_BY_OTHERS = {
-    "play": "a terminal game over eval's environment",
-    "score": "tests/cli/test_formats.py",
-    "quickstart": "trains for minutes",
-    "transfer": "eval on every rung",
-    "warmstart": "makes a model out of nothing: it reads no file of the user's",
-    "knower": "likewise",
-    "serve": "tests/serve: its index lies where --index says",
-    "view": "tests/viewer",
-    "world generate": "reads no file",
-    "world export": "reads no file", "graph path": "as graph show", "data get": "downloads",
-    "cache clear": "deletes", "leaderboard": "tests/cli/test_leaderboard.py",
-    "verify": "tests/cli/test_leaderboard.py", "watch": "tests/viewer",
-    "search": "tests/cli/test_search.py", "retrieve": "tests/evaluation/test_retrieval.py",
-    "simulator data": "reads no file", "lab": "tests/lab: writes what --out and --figure name",
-    "simulator train": "as train", "simulator measure": "as eval",
-    "law": "tests/benchmark/test_law.py: reads folders of transfer, writes what is named",
-    "models": "tests/llms/test_models.py", "models fetch": "downloads into the cache",
-    "data substitute": "tests/corpora/test_substitute.py: writes what --out names",
-}  # fmt: skip
-"""Commands not run above, and why."""
-RUN = {
-    "list", "show", "data", "cache", "eval", "compare", "export", "report", "audit",
-    "corpus inspect", "corpus index", "graph show", "world inspect", "check", "train",
-}  # fmt: skip
-
-
-def test_every_command_is_run_here_or_has_a_reason() -> None:
-    groups = {"world", "corpus", "graph", "simulator"}
-    assert {" ".join(path) for path in commands()} - groups == RUN | set(READ_BY_OTHERS)
 
 
 def test_serving_notes_writes_nothing(given: Path, home: Path, tmp_path: Path) -> None:

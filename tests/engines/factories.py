@@ -1,8 +1,10 @@
 """How to build every engine of the registry for the contract suite: one entry each.
 
-To add an engine, write ``_myengine(place)`` that returns its spec (what ``engine=`` of an
-environment takes) and a line in ``ENTRIES``: the registry's name, or that name with ":" and a word
-for a second way to build it. The capabilities say which promises hold:
+An engine that is built by its name alone needs nothing here: it is held to what holds for all, and
+to the capabilities that its class or function states in ``capabilities``. For one with options,
+write ``_myengine(place)`` that returns its spec (what ``engine=`` of an environment takes) and a
+line in ``ENTRIES``: the registry's name, or that name with ":" and a word for a second way to build
+it. The capabilities say which promises hold:
 
 - ``any corpus``: needs no generated world.
 - ``own``: every hit is a passage of the corpus, unchanged.
@@ -27,7 +29,9 @@ from typing import Any
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.graph.modes import MODES
+from searchgym.engines.registry import ENGINES
 from searchgym.engines.simulated.prompts import Role, sft_prompt
+from searchgym.objects import load_known
 from searchgym.types import CallContext, Failure, Query, Ranking, Task
 from searchgym.worlds.world import World
 
@@ -191,4 +195,14 @@ ENTRIES: dict[str, Entry] = {
     "simulated_rules": Entry(lambda place: {"name": "simulated_rules", "noise": 1.0},
                              frozenset({"any corpus", "ordered", "task"})),
 }  # fmt: skip
-"""One line per engine of the registry; a test fails while one has none."""
+"""The ways in which engines are built."""
+
+
+def _by_name(name: str) -> Entry:
+    """The entry of an engine that is built by its name alone."""
+    capabilities = getattr(load_known(ENGINES[name]), "capabilities", ())
+    return Entry(lambda place: name, frozenset(capabilities))
+
+
+_LISTED = {key.partition(":")[0] for key in ENTRIES}
+ENTRIES |= {name: _by_name(name) for name in ENGINES if name not in _LISTED}

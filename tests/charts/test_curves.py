@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from searchgym.charts.curves import centred, ends, over_seeds, span_of, thinned
+from searchgym.charts.figure import Figure
 from searchgym.charts.planes import steps
 
 numbers = st.floats(-1e6, 1e6)
@@ -94,3 +95,10 @@ def test_ticks_of_counts_are_whole_and_different(most: int) -> None:
         assert axis["tickMinStep"] == 1
         assert axis["tickCount"] <= most
         assert axis.get("values", [0, 1]) == list(range(len(axis.get("values", [0, 1]))))
+
+
+def test_a_figure_says_in_one_line_what_it_shows() -> None:
+    """What an interactive session prints, however many marks there are."""
+    rows = tuple({"x": i, "y": i} for i in range(1_000))
+    figure = Figure("f1", "It rises", "How F1 grows", "a line", lambda **_: None, rows)
+    assert repr(figure) == "<Figure 'f1': It rises; save(folder) writes PNG, SVG, CSV and JSON>"

@@ -21,7 +21,16 @@ from searchgym.errors import DataError, EngineError
 from searchgym.llms import models
 from searchgym.llms.causal import load
 from searchgym.llms.gguf import to_folder
-from searchgym.llms.models import MODELS, Pretrained, Wheel, fetch, fetched, name_of, resolve
+from searchgym.llms.models import (
+    MODELS,
+    Pretrained,
+    Wheel,
+    fetch,
+    fetched,
+    is_here,
+    name_of,
+    resolve,
+)
 from searchgym.policies.trainable import TrainableLM
 
 from .tiny_gguf import TEMPLATE, tiny, write_gguf
@@ -168,3 +177,15 @@ def test_the_names_that_are_shipped() -> None:
         assert model.licence
         assert 0 < model.download < model.size
         assert model.size > 2 * model.parameters
+
+
+def test_a_folder_here_is_a_model_by_its_bare_name_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command line and Python agree about what a name means."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    assert not any(map(is_here, ("mine", "./mine", "hub/mine")))
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    assert all(map(is_here, ("mine", "./mine", tmp_path / "mine", next(iter(MODELS)))))
+    assert not is_here("hub/mine")

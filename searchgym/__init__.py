@@ -1,7 +1,8 @@
 """SearchGym: Gymnasium environments in which search agents are trained and compared.
 
 ``import searchgym as sg`` registers the catalogue's environments and stays light: every public name
-below, and every package such as ``sg.curricula``, loads when it is first used.
+below, those that plug-ins add (``sg.RulesAgent``), and every package such as ``sg.curricula``,
+loads when it is first used.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .envs.registration import register_catalog
+from .plugins import public_names
 from .utils import attach
 
 __version__ = "0.2.0"
@@ -23,10 +25,7 @@ _WHERE = {
     "envs.spaces": ("ChatSpace", "FreeText",),
     "envs.registration": ("env_ids", "register_card"),
     "cards": ("read_card",),
-    "wrappers": (
-        "CandidateActions", "CurriculumWrapper", "VectorCandidateActions",
-        "VectorCurriculumWrapper",
-    ),
+    "wrappers": ("CurriculumWrapper", "VectorCurriculumWrapper"),
     "core.episode": ("Episode", "run_tools"),
     "core.rules": ("EpisodeConfig", "Rules"),
     "core.trajectory": ("Trajectory",),
@@ -54,16 +53,13 @@ _WHERE = {
     "engines.registry": ("build_engine",),
     "engines.searcher": ("Searcher",),
     "curricula": ("AXES", "Curriculum", "Driver", "make_curriculum"),
-    "candidates.encoder": ("WordEncoder",),
     # rewards, tools and dialects of your own
     "rewards": ("Outcome", "Reward", "RewardPart", "gate", "per_turn"),
     "tools": ("Tool", "ToolContext"),
     "dialects.base": ("Dialect",),
     # agents and their evaluation
     "agents.oracle": ("OracleAgent",),
-    "agents.scripted": (
-        "BestSentenceAgent", "ConstantAgent", "FirstHitAgent", "RandomAgent", "RulesAgent",
-    ),
+    "agents.scripted": ("ConstantAgent", "FirstHitAgent"),
     "agents.function": ("FunctionAgent",),
     "evaluation.run": ("episode_for", "evaluate"),
     "evaluation.result": ("EvalResult", "compare"),
@@ -75,7 +71,6 @@ _WHERE = {
         "transfer",
     ),
     # language models and their training
-    "benchmark.training": ("CandidateRecipe", "SeedTrainer"),
     "llms.base": ("Sampling",),
     "llms.transformers_generator": ("TransformersGenerator",),
     "llms.vllm_generator": ("VllmGenerator",),
@@ -94,7 +89,7 @@ _WHERE = {
 }  # fmt: skip
 """Module → the public names it defines."""
 _PACKAGES = (
-    "agents benchmark candidates cards charts corpora curricula dialects engines envs evaluation "
+    "agents benchmark cards charts corpora curricula dialects engines envs evaluation "
     "finetune kgs knower llms policies reports rewards rl scoring seeding serve tasks tools types "
     "viewer warmstart worlds wrappers"
 ).split()
@@ -103,11 +98,8 @@ _PACKAGES = (
 if TYPE_CHECKING:
     from .agents.function import FunctionAgent as FunctionAgent
     from .agents.oracle import OracleAgent as OracleAgent
-    from .agents.scripted import BestSentenceAgent as BestSentenceAgent
     from .agents.scripted import ConstantAgent as ConstantAgent
     from .agents.scripted import FirstHitAgent as FirstHitAgent
-    from .agents.scripted import RandomAgent as RandomAgent
-    from .agents.scripted import RulesAgent as RulesAgent
     from .answerability import measure_answerability as measure_answerability
     from .benchmark import Rung as Rung
     from .benchmark import TransferTable as TransferTable
@@ -116,9 +108,6 @@ if TYPE_CHECKING:
     from .benchmark import real_rungs as real_rungs
     from .benchmark import smoke_rung as smoke_rung
     from .benchmark import transfer as transfer
-    from .benchmark.training import CandidateRecipe as CandidateRecipe
-    from .benchmark.training import SeedTrainer as SeedTrainer
-    from .candidates.encoder import WordEncoder as WordEncoder
     from .cards import read_card as read_card
     from .core.episode import Episode as Episode
     from .core.episode import run_tools as run_tools
@@ -214,12 +203,10 @@ if TYPE_CHECKING:
     from .types import TurnRequest as TurnRequest
     from .worlds.generate import generate as generate
     from .worlds.loader import load_schema as load_schema
-    from .wrappers import CandidateActions as CandidateActions
     from .wrappers import CurriculumWrapper as CurriculumWrapper
-    from .wrappers import VectorCandidateActions as VectorCandidateActions
     from .wrappers import VectorCurriculumWrapper as VectorCurriculumWrapper
 
-__getattr__, __dir__, _names = attach(__name__, _WHERE, modules=_PACKAGES)
+__getattr__, __dir__, _names = attach(__name__, _WHERE, modules=_PACKAGES, others=public_names)
 __all__ = ["__version__", *_names]
 
 register_catalog()

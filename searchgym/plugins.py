@@ -27,12 +27,19 @@ GROUP = "searchgym.plugins"
 T = TypeVar("T")
 Kind = Literal[
     "engine", "tool", "dialect", "curriculum", "task family", "reward", "generator", "critic",
-    "rollout", "signal", "outcome", "advantage", "loss", "data", "schedule", "command",
+    "rollout", "signal", "outcome", "advantage", "loss", "data", "schedule", "trainer", "command",
 ]  # fmt: skip
 KINDS: tuple[str, ...] = get_args(Kind)
 """Kinds of registered items. "outcome": what the trainer makes of a reward, a recipe's slot
-``reward``; "command": a function, or a ``typer.Typer`` of several, for the command line."""
+``reward``; "trainer": a function that trains an agent by its card, which names it as ``use`` of
+its table ``train``; "command": a function, or a ``typer.Typer`` of several, for the terminal."""
 FolderKind = Literal["corpora", "agents", "recipes"]
+
+
+def is_shipped(module: str) -> bool:
+    """Return whether a module of this name comes with SearchGym, as does the plug-in of its
+    agents."""
+    return module.partition(".")[0] in ("searchgym", "searchgym_agents")
 
 
 class PluginWarning(UserWarning):
@@ -48,6 +55,8 @@ class Plugin:
     packages: Sequence[str] = ()
     """Packages whose classes have a line ``registered = "kind:name"``, and whose functions one
     ``@register("kind:name")``; their files are read for such lines, not imported."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Name → ``"module:Object"`` of what is an attribute of ``searchgym``, too: ``sg.Name``."""
     folders: Mapping[str, Path] = field(default_factory=dict)
     """``"corpora"``, ``"agents"``: a folder with a folder per card; ``"recipes"``: a folder with a
     TOML file per recipe. Environments are added by Gymnasium's own entry point,
@@ -116,6 +125,13 @@ def added(kind: str) -> Mapping[str, str]:
                     )
                 found[item] = path
     return found
+
+
+@cache
+def public_names() -> Mapping[str, str]:
+    """Name → ``"module:Object"`` of what plug-ins add to the package ``searchgym``; of two with the
+    same name the first."""
+    return {name: path for p in reversed(plugins().values()) for name, path in p.names.items()}
 
 
 class Registry(MutableMapping[str, Any]):

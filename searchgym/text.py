@@ -254,3 +254,11 @@ def overlap_f1(got: Counter[T], gold: Counter[T]) -> float:
     """F1 of two multisets; 0 where they share nothing."""
     common = sum(min(number, got[each]) for each, number in gold.items())
     return 2 * common / (got.total() + gold.total()) if common else 0.0
+
+
+_DISAMBIGUATOR = re.compile(r"(?<!\s)\s*+\([^()]*+\)\s*+(?:-\s*+)?$")
+
+
+def bare_title(title: str) -> str:
+    """A title without its disambiguator: ``"Heat (film)"`` becomes ``"Heat"``."""
+    return _DISAMBIGUATOR.sub("", title).strip(" -") or title

@@ -10,14 +10,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from searchgym.candidates.passages import bare_title
-from searchgym.candidates.state import State, read_state
+from searchgym.agents.state import State, read_state
 from searchgym.core.rollout import run_episodes
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.constant import accepted
 from searchgym.evaluation.run import episode_for
 from searchgym.seeding import derive
+from searchgym.text import bare_title
 from searchgym.types import ABSTAIN, Answer, Search, Task, TurnRequest
 
 ENTITIES = frozenset(

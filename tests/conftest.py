@@ -19,11 +19,11 @@ sys.dont_write_bytecode = False
 os.environ.pop("COLUMNS", None)  # pytest's workers set it; the output tested is that of a pipe
 
 LONG = (
-    "benchmark/test_quickstart", "test_notebooks", "cli/test_train_lm", "cli/test_disk_full",
+    "candidate/test_quickstart", "test_notebooks", "cli/test_train_lm", "cli/test_disk_full",
     "test_solvable", "test_packaging", "rl/test_learning", "warmstart/test_run",
     "finetune/test_run", "site/test_site", "integrations/test_glue",
     "reports/test_page",
-    "rl/test_candidate_trainer", "rl/test_async_rollouts",
+    "candidate/test_trainer", "rl/test_async_rollouts",
     "engines/test_dense_forged", "engines/test_contract", "rl/test_processes",
     "rl/test_trainer_resume", "evaluation/test_resume", "serve/test_process",
     "serve/test_attacks", "cli/test_simulator", "cli/test_measure", "cli/test_knower",

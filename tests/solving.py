@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from searchgym_agents.candidate.actions import candidates
 
 from searchgym.agents.oracle import OracleAgent
-from searchgym.candidates.actions import candidates
-from searchgym.candidates.state import read_state
+from searchgym.agents.state import read_state
 from searchgym.core.episode import Episode, run_tools
 from searchgym.core.oracle import oracle_actions, oracle_texts
 from searchgym.core.rollout import run_episodes

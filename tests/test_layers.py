@@ -19,9 +19,9 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "errors", "plugins", "seeding", "text", "types", "utils", "batching", "web", "objects", "cards",
-    "charts", "scoring", "curricula", "dialects", "rewards", "llms", "worlds", "corpora", "kgs",
-    "tasks", "engines", "tools", "core", "candidates", "envs", "wrappers", "agents", "policies",
+    "errors", "plugins", "seeding", "text", "questions", "types", "utils", "batching", "web",
+    "objects", "cards", "charts", "scoring", "curricula", "dialects", "rewards", "llms", "worlds",
+    "corpora", "kgs", "tasks", "engines", "tools", "core", "envs", "wrappers", "agents", "policies",
     "evaluation", "answerability", "rl", "lab", "warmstart", "knower", "finetune", "reports",
     "benchmark",
     "serve", "viewer", "integrations", "cli", "__main__",

@@ -121,8 +121,8 @@ def test_wrappers_and_packages_need_no_import() -> None:
     code = (
         "import sys, searchgym as sg\n"
         "before = {m for m in ('torch', 'numba', 'transformers') if m in sys.modules}\n"
-        "print(sg.wrappers.CandidateActions is sg.CandidateActions, sg.curricula.CURRICULA != {}, "
-        "sg.cards.cards('envs') != {}, sorted(before))"
+        "print(sg.wrappers.CurriculumWrapper is sg.CurriculumWrapper, "
+        "sg.curricula.CURRICULA != {}, sg.cards.cards('envs') != {}, sorted(before))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True

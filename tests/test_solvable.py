@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from searchgym.agents.scripted import RandomAgent
+from searchgym import RandomAgent
 from searchgym.dialects.base import DIALECTS
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.baselines import baselines, majority_answer

@@ -8,7 +8,24 @@ from searchgym.plugins import Plugin
 
 HERE = Path(__file__).resolve().parent
 
+CANDIDATE = "searchgym_agents.candidate"
+
 PLUGIN = Plugin(
+    items={
+        "trainer": {"candidate": f"{CANDIDATE}.command:TRAINER"},
+        "command": {"quickstart": f"{CANDIDATE}.command:quickstart"},
+    },
+    names={
+        name: f"{CANDIDATE}.{module}:{name}"
+        for module, names in {
+            "encoder": ("WordEncoder",),
+            "scripted": ("BestSentenceAgent", "RandomAgent", "RulesAgent"),
+            "training": ("CandidateRecipe", "SeedTrainer"),
+            "wrapper": ("CandidateActions",),
+            "vector_wrapper": ("VectorCandidateActions",),
+        }.items()
+        for name in names
+    },
     packages=("searchgym_agents.methods",),
     folders={"agents": HERE, "recipes": HERE / "methods"},
 )

@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ..batching import run_batch
-from ..candidates.passages import bare_title
-from ..candidates.question import read_question
 from ..errors import EngineError
+from ..questions.question import read_question
 from ..seeding import derive
-from ..text import normalise_answer
+from ..text import bare_title, normalise_answer
 from ..types import CallContext, Failure, Query, Ranking, SearchEngine, Task
 from .stated import AnswerIndex
 

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..candidates.passages import bare_title
 from ..corpora.corpus import Corpus
-from ..text import normalise_answer
+from ..text import bare_title, normalise_answer
 from ..types import SearchEngine, Task
 from .searcher import Progress, Sought, search
 from .stated import AnswerIndex, is_aggregated

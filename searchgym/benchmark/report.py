@@ -6,29 +6,27 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..errors import MissingExtraError
 from ..reports.sources import CURVES
 from .table import Contrast, TransferTable
-
-if TYPE_CHECKING:
-    from .training import Learned
 
 
 def save_report(
     out_dir: Path,
     table: TransferTable,
     *,
-    learned: Mapping[str, Sequence[Learned]] | None = None,
+    learned: Mapping[str, Sequence[Any]] | None = None,
     contrasts: Sequence[Contrast] = (),
 ) -> dict[str, Path]:
     """Write every form of the table into ``out_dir``; returns what was written by name.
 
     ``transfer.json``, ``transfer.csv``, and, once there is a result, ``transfer.png`` (F1 with
     intervals) and ``report.html``, which needs no other file; ``curves.json`` holds how the agents
-    that were trained have ``learned``. 'searchgym report' makes the last two again from the rest;
-    without the extra ``report`` a warning says so, and the others are written.
+    that were trained have ``learned`` (runs with a ``seed`` and a ``curve``). 'searchgym report'
+    makes the last two again from the rest; without the extra ``report`` a warning says so, and the
+    others are written.
     """
     from ..reports.ladders import figure_of
     from ..reports.page import render, report_of, write
@@ -50,7 +48,7 @@ def save_report(
     return written
 
 
-def _curves(learned: Mapping[str, Sequence[Learned]]) -> str:
+def _curves(learned: Mapping[str, Sequence[Any]]) -> str:
     curves = [
         {"agent": name, "seed": run.seed, "curve": run.curve}
         for name, runs in learned.items() for run in runs

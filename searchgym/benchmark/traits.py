@@ -13,12 +13,11 @@ from statistics import median
 
 from ..answerability.stated import AnswerIndex, is_aggregated
 from ..batching import run_batch
-from ..candidates.lexical import STOP, WORD, stem
-from ..candidates.passages import bare_title
 from ..corpora.corpus import Corpus
 from ..envs.search import SearchEnv
+from ..questions.words import STOP, WORD, stem
 from ..seeding import derive
-from ..text import normalise_answer
+from ..text import bare_title, normalise_answer
 from ..types import CallContext, Failure, Query, Task
 
 DEPTH = 100

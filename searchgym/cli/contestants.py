@@ -7,18 +7,16 @@ import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..cards import Card, cards, read_card
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
 from ..llms.models import MODELS, is_here
-from ..objects import bare_hint, check_fits, is_path, load_object, own_folder
+from ..objects import bare_hint, check_fits, is_path, load_known, load_object, own_folder
+from ..plugins import Registry
 from ..rl.recipe_files import shipped
 from ..types import Agent, Task
-
-if TYPE_CHECKING:
-    from ..candidates.encoder import WordEncoder
 
 Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
 """Function that makes an agent for the questions it will be asked, or None where it cannot play."""
@@ -144,21 +142,9 @@ def _majority(env: SearchEnv, tasks: Sequence[Task]) -> Agent:
 
 @cache
 def _candidate(weights: Path | None) -> Agent:
-    from ..agents.candidate import CandidateAgent
-    from ..candidates.features import FeatureBuilder
-
-    if weights is None:
-        return CandidateAgent.untrained(FeatureBuilder(_encoder()))
-    return CandidateAgent.load(weights, _encoder())
-
-
-@cache
-def _encoder() -> WordEncoder:
-    """Return the word encoder that all agents share, because its vectors take memory."""
-    from ..candidates.encoder import WordEncoder
-    from ..utils.user_cache import cache_folder
-
-    return WordEncoder(cache=cache_folder("vectors"))
+    """The candidate agent with these weights; None: before its first update."""
+    agent: Agent = load_known(Registry("trainer")["candidate"]).agent(weights)
+    return agent
 
 
 def _language_model(folder: Path, options: Mapping[str, Any]) -> Maker:

@@ -1,10 +1,8 @@
-"""``searchgym train`` and ``quickstart``: train agents."""
+"""``searchgym train``: trains a language model by a recipe, or an agent by its card."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError
+from ..objects import from_spec
+from ..plugins import Registry
 from ..utils.trust import registered_only
 from .finetune import fine_tunes
 from .finetune import run as fine_tune
-from .output import JsonFlag, console, examples, print_json, progress, say
-from .targets import DataDir, Trust
+from .output import JsonFlag, examples
+from .targets import Trust
 
 if TYPE_CHECKING:
-    from ..benchmark.training import CandidateRecipe
     from ..cards import Card
 
 _LM = "Language models, by a recipe"
@@ -197,9 +196,8 @@ def train(
         with watching(home := out or Path("runs") / learner.id, show):
             fine_tune(learner, home, seed or (), settings, as_json=as_json)
         return
-    folder = out or Path("runs/train")
-    with watching(folder, show):
-        _train_card(card, folder, seed, seconds, settings, as_json)
+    with watching(home := out or Path("runs/train"), show):
+        trainer_of(learner)(learner, home, seed or (), settings, seconds=seconds, as_json=as_json)
 
 
 def _adapters(rank: int | None, alpha: int | None, targets: str | None) -> dict[str, Any] | None:
@@ -222,38 +220,11 @@ def _roles(given: list[str] | None) -> dict[str, str] | None:
     return {role: who for role, _, who in pairs} or None
 
 
-def _train_card(
-    card: str, out: Path, seed: list[int] | None, seconds: float | None,
-    settings: list[str] | None, as_json: bool,
-) -> None:  # fmt: skip
-    """One agent per seed, by the card's train table."""
-    from ..benchmark.training import CandidateRecipe, SeedTrainer
-
-    recipe = CandidateRecipe.of_card(agent_card(card))
-    trainer = SeedTrainer(changed(recipe, settings), out)
-    rows: list[dict[str, Any]] = []
-    failures = []
-    for number in seed or [0]:
-        with training_bar(f"seed {number}") as report:
-            learned = trainer.train(number, seconds=seconds, report=report)
-        last: Mapping[str, float] = learned.curve[-1] if learned.curve else {}
-        rows.append(
-            {"seed": number, "weights": str(learned.path), "episodes": learned.episodes,
-             "seconds": learned.seconds, "f1": max((p["f1"] for p in learned.curve), default=None),
-             "curve": learned.curve}
-        )  # fmt: skip
-        if learned.failure:
-            failures.append(learned.failure)
-        say(
-            f"seed {number}: {learned.episodes:,} episodes in {learned.seconds:.0f} s, "
-            f"development F1 {last.get('f1', float('nan')):.3f}; {learned.path}"
-        )
-    say(f"look at it: searchgym report {shlex.quote(str(out))} --open")
-    if as_json:
-        print_json(rows)
-    if failures:
-        say(f"Error: {'; '.join(failures)}")
-        raise typer.Exit(1)
+def trainer_of(card: Card) -> Any:
+    """Return what trains an agent: the trainer that its card names as ``use`` of the table
+    ``train``, else the candidate agent's."""
+    name = card.body.get("train", {}).get("use", "candidate")
+    return from_spec("trainer", name, Registry("trainer"), accepts=(), functions=True)
 
 
 def agent_card(name: str) -> Card:
@@ -261,92 +232,6 @@ def agent_card(name: str) -> Card:
     from ..cards import card
 
     return card("agents", name)
-
-
-def changed(recipe: CandidateRecipe, settings: list[str] | None) -> CandidateRecipe:
-    """The recipe with parts of its tables replaced; ``CardError`` for a table it has not."""
-    import dataclasses
-
-    from ..errors import unknown
-    from .targets import overrides
-
-    changes: dict[str, Any] = {}
-    known = {f.name for f in dataclasses.fields(recipe)}
-    for key, value in overrides(settings).items():
-        if key not in known:
-            raise CardError(unknown("table of [train]", key, known))
-        old = getattr(recipe, key)
-        wanted = dict if isinstance(old, Mapping) else list
-        if not isinstance(value, wanted):
-            kind = "a table" if wanted is dict else "a list"
-            raise CardError(f"[train] {key} is {kind}, got {value!r}; it is now {old!r}")
-        changes[key] = {**old, **value} if isinstance(value, dict) else tuple(value)
-    return dataclasses.replace(recipe, **changes)
-
-
-def training_bar(label: str) -> AbstractContextManager[Any]:
-    """A progress bar over a training run: ``report(what, fraction, point)``."""
-    steps = 1000
-
-    @contextmanager
-    def bar() -> Iterator[Any]:
-        with progress(label, steps) as advance:
-            done = 0
-
-            def report(what: str, fraction: float, point: Mapping[str, float] | None) -> None:
-                nonlocal done
-                now = int(fraction * steps)
-                if now > done:
-                    advance(now - done)
-                    done = now
-
-            yield report
-
-    return bar()
-
-
-def quickstart(
-    out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/quickstart"),
-    episodes: Annotated[
-        int, typer.Option(min=1, help="Train for so many at most; less if the curve is flat.")
-    ] = 15_000,
-    seconds: Seconds = None,
-    seed: Annotated[list[int] | None, typer.Option(help="One agent per seed. Repeatable.")] = None,
-    questions: Annotated[
-        int | None,
-        typer.Option(
-            "--questions",
-            "-n",
-            min=1,
-            help="Most questions per set (default: 300, of real sets 120).",
-        ),
-    ] = None,
-    worlds: Annotated[
-        int, typer.Option(min=1, help="Train in so many of the card's worlds: more take longer.")
-    ] = 2,
-    data_dir: DataDir = None,
-) -> None:
-    """The main job: train the candidate agent from scratch, then measure it outside its worlds.
-
-    Training ends when the development curve is flat or the episodes are used, whatever the clock
-    says: some four minutes with the measuring on two CPU cores. Nothing is downloaded; without
-    real sets the last rung is a smoke run on Python's own documentation. The same command goes on
-    where it was interrupted.
-    """
-    from ..benchmark.quickstart import PROCESSES, QUESTIONS, REAL_QUESTIONS, quick_recipe
-    from ..benchmark.quickstart import quickstart as run
-
-    done = run(
-        out, recipe=quick_recipe(worlds, episodes), seconds=seconds, seeds=tuple(seed or [0]),
-        data_dir=data_dir, generated_questions=questions or QUESTIONS,
-        real_questions=questions or REAL_QUESTIONS, processes=PROCESSES,
-        console=console(),
-    )  # fmt: skip
-    if not done.complete:
-        raise KeyboardInterrupt
-    if done.failure:
-        say(f"Error: {done.failure}")
-        raise typer.Exit(1)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -364,10 +249,3 @@ def add_to(app: typer.Typer) -> None:
             "searchgym train ./my-agent -s config.episodes=20000 --json",
         )
     )(train)
-    app.command(
-        epilog=examples(
-            "searchgym quickstart",
-            "searchgym quickstart --episodes 4000 -n 100",
-            "searchgym quickstart --data-dir ~/data --seed 0 --seed 1 --seed 2",
-        )
-    )(quickstart)

@@ -132,7 +132,7 @@ def build() -> typer.Typer:
         if isinstance(added, typer.Typer):
             app.add_typer(added, name=name)
         else:
-            app.command(name)(added)
+            app.command(name, epilog=getattr(added, "epilog", None))(added)
     arrange(app)
     return app
 

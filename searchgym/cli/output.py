@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..plugins import is_shipped
 from ..text import printable
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def plain_warnings() -> None:
     usual = warnings.showwarning
 
     def show(message: Any, category: type[Warning], *place: Any, **named: Any) -> None:
-        if category.__module__.startswith("searchgym."):
+        if is_shipped(category.__module__):
             say(f"warning: {message}")
         else:
             usual(message, category, *place, **named)

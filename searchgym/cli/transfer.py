@@ -13,6 +13,7 @@ import typer
 from ..errors import CardError, unknown
 from ..text import printable
 from .finetune import fine_tunes
+from .learn import trainer_of
 from .names import named
 from .output import JsonFlag, console, examples, print_json, print_table, progress, say, working
 from .targets import DataDir, Overrides, overrides
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..benchmark.ladder import Ladder
     from ..benchmark.run import Contender
     from ..benchmark.table import TransferTable
-    from ..benchmark.training import CandidateRecipe
     from ..cards import Card
     from .output import ProgressBar
 
@@ -186,12 +186,11 @@ def transfer(
         raise CardError(
             "--source and --train are for cards that learn: searchgym transfer candidate"
         )
-    recipes = {name: _recipe(card, train) for name, card in cards.items()}
     ladder = _ladder(
-        env, list(recipes.values()), settings, data_dir=data_dir, cap=questions,
-        real_cap=real_questions, generator=generator, remote=remote,
-        recording=recording or (out / "calls.sqlite" if remote else None), remote_set=remote_set,
-        cache=out / "dense",
+        env, [trainer_of(card).recipe(card, train) for card in cards.values()], settings,
+        data_dir=data_dir, cap=questions, real_cap=real_questions, generator=generator,
+        remote=remote, recording=recording or (out / "calls.sqlite" if remote else None),
+        remote_set=remote_set, cache=out / "dense",
     )  # fmt: skip
     there = [r.name for r in ladder.rungs]
     absent = [line.partition(":")[0] for line in ladder.absent]
@@ -297,18 +296,13 @@ def _learning(name: str) -> Card | None:
     if name not in cards("agents") and own_folder(name) is None:
         return None
     agent_card = card("agents", name)
-    return agent_card if "train" in agent_card.body and not fine_tunes(agent_card) else None
-
-
-def _recipe(card: Card, train: list[str] | None) -> CandidateRecipe:
-    from ..benchmark.training import CandidateRecipe
-    from .learn import changed
-
-    return changed(CandidateRecipe.of_card(card), train)
+    if "train" not in agent_card.body or fine_tunes(agent_card):
+        return None
+    return agent_card if hasattr(trainer_of(agent_card), "climbers") else None
 
 
 def _ladder(
-    env: str | None, recipes: Sequence[CandidateRecipe], settings: list[str] | None, *,
+    env: str | None, recipes: Sequence[Any], settings: list[str] | None, *,
     generator: Any, remote: Any, recording: Path | None, remote_set: str | None, cache: Path,
     **options: Any,
 ) -> Ladder:  # fmt: skip
@@ -349,9 +343,8 @@ def _players(
     source: list[str] | None, train: list[str] | None, seconds: float | None, baseline: str,
 ) -> tuple[dict[str, Contender], Trained]:  # fmt: skip
     """Return the agents of the ladder, baselines first; train the agents of cards."""
-    from ..benchmark.contenders import BARS, BEST, SCRIPTS, UNTRAINED, Trained, trained
+    from ..benchmark.contenders import BARS, BEST, SCRIPTS, UNTRAINED, Trained
     from .contestants import contestant
-    from .learn import changed, training_bar
 
     ready = Trained()
     given = named([n for n in names if n not in cards], several=True)
@@ -368,10 +361,9 @@ def _players(
         made = [contestant(part, options) for part in parts]
         players[name] = made if len(made) > 1 else made[0]
     for card in cards.values():
-        done = trained(
-            card, out, seeds=range(seeds), sources=source or (), seconds=seconds,
-            change=lambda recipe: changed(recipe, train), report=training_bar,
-        )  # fmt: skip
+        done = trainer_of(card).climbers(
+            card, out, range(seeds), train, sources=source or (), seconds=seconds
+        )
         players |= done.agents
         ready.untrained |= done.untrained
         ready.learned |= done.learned

@@ -79,7 +79,7 @@ def warmstart(
         elif paraphrases and not file.exists():  # said before processes start
             raise WorldError(f"{file}: no such file; this world has no paraphrases")
         try:
-            from ..candidates.encoder import WordEncoder
+            from .. import WordEncoder
             from ..warmstart.run import stages, warm_start
             from ..warmstart.traces import DEFAULTS, OPENING
         except ImportError as error:

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..agents.oracle import OracleAgent
-from ..agents.scripted import BestSentenceAgent, ConstantAgent, RandomAgent, RulesAgent
+from ..agents.scripted import ConstantAgent
 from ..dialects.base import DIALECTS
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
+from ..objects import load_known
+from ..plugins import public_names
 from ..types import ABSTAIN, Agent, Task
 from .metrics import by_family
 from .run import evaluate
@@ -45,7 +47,7 @@ def baselines(
         seed: Seed of the evaluation and of the random agent.
         progress: Told how many episodes have just finished.
     """
-    shared = search_env(env)
+    shared, others = search_env(env), public_names()
     chosen = list(shared.tasks if tasks is None else tasks)
     table: dict[str, dict[str, float]] = {}
 
@@ -58,10 +60,10 @@ def baselines(
 
     for dialect in dialects:
         play(f"oracle, {dialect}", OracleAgent(chosen), shared.under(dialect=dialect))
-    play("random", RandomAgent(seed), shared)
+    play("random", load_known(others["RandomAgent"])(seed), shared)
     play("always yes", ConstantAgent("yes"), shared)
     play("majority answer", ConstantAgent(majority_answer(chosen)), shared)
     play("always refuse", ConstantAgent(), shared)
-    play("closed book, best span", BestSentenceAgent(), shared, search_enabled=False)
-    play("closed book, rules", RulesAgent(), shared, search_enabled=False)
+    for name, kind in (("best span", "BestSentenceAgent"), ("rules", "RulesAgent")):
+        play(f"closed book, {name}", load_known(others[kind])(), shared, search_enabled=False)
     return table

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from ..envs.search import SearchEnv
 from ..errors import EvaluationError, unknown
+from ..plugins import is_shipped
 from ..types import Agent
 from .confusion import Confusion
 from .decisions import knowledge_boundary, solvable
@@ -42,7 +43,7 @@ def plays(mode: str, agent: Agent, env: SearchEnv) -> tuple[bool, bool]:
 
 def costs_nothing(agent: Agent) -> bool:
     """Check whether an agent says that asking it is free, or is one of ours and counts no usage."""
-    ours = type(agent).__module__.startswith("searchgym.")
+    ours = is_shipped(type(agent).__module__)
     return bool(getattr(agent, "free", ours and not hasattr(agent, "usage")))
 
 

@@ -9,10 +9,9 @@
     model = MaskablePPO("MultiInputPolicy", envs, gamma=1.0)
     model.learn(100_000)
 
-An action is the number of a candidate (:class:`~searchgym.wrappers.CandidateActions`), and all
-slots share one search batch and one cache of states
-(:class:`~searchgym.wrappers.VectorCandidateActions`), so that steps are several times as fast as in
-a ``DummyVecEnv`` of single environments.
+An action is the number of a candidate (``searchgym.CandidateActions``), and all slots share one
+search batch and one cache of states (``searchgym.VectorCandidateActions``), so that steps are
+several times as fast as in a ``DummyVecEnv`` of single environments.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from gymnasium.vector import AutoresetMode
 from ..envs.unwrap import search_env
 from ..envs.vector import SearchVectorEnv
 from ..errors import CardError
-from ..wrappers import VectorCandidateActions
+from ..objects import load_known
+from ..plugins import public_names
 
 try:
     from stable_baselines3.common.vec_env import VecEnv
@@ -46,7 +46,7 @@ class SearchVecEnv(VecEnv):
         CardError: the environment does not reset in the same step, as Stable-Baselines3 asks.
     """
 
-    def __init__(self, envs: VectorCandidateActions) -> None:
+    def __init__(self, envs: Any) -> None:
         if envs.search_envs.autoreset_mode != AutoresetMode.SAME_STEP:
             raise CardError(
                 f"Stable-Baselines3 resets in the same step, and these environments by "
@@ -153,4 +153,5 @@ def vec_env(env: Any, num_envs: int, **options: Any) -> SearchVecEnv:
     slots = SearchVectorEnv(
         num_envs, env=search_env(env), autoreset_mode=AutoresetMode.SAME_STEP, gc_freeze=False
     )
-    return SearchVecEnv(VectorCandidateActions(slots, **options))
+    candidates = load_known(public_names()["VectorCandidateActions"])
+    return SearchVecEnv(candidates(slots, **options))

@@ -20,6 +20,8 @@ RL, SFT, CANDIDATE, EVALUATION, LADDER = (
 )  # fmt: skip
 SFT_LOG, LADDER_FILE, PLAN = "sft.jsonl", "transfer.json", "run.json"
 LACKS, CURVES = "lacks.json", "curves.json"
+LIVE = ".live.json"
+"""Ending of the note that a candidate training keeps while it goes on."""
 KINDS = (
     f"{RL_LOG} ('searchgym train RECIPE'), {SFT_LOG} ('searchgym warmstart'), agents/seed-*."
     f"safetensors ('searchgym train CARD'), {LADDER_FILE} ('searchgym transfer', 'quickstart') or "

@@ -25,14 +25,16 @@ class _Package(ModuleType):
 
 
 def attach(
-    package: str, where: Mapping[str, Collection[str]], *, modules: Collection[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    package: str, where: Mapping[str, Collection[str]], *, modules: Collection[str] = (),
+    others: Callable[[], Mapping[str, str]] = dict,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:  # fmt: skip
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package.
 
     Args:
         package: The package's ``__name__``.
         where: Module within the package → the public names it defines.
         modules: Modules and packages within it that are attributes without an import.
+        others: Returns name → ``"module:Object"`` of attributes that others add, asked for last.
     """
     home = {name: module for module, names in where.items() for name in names}
     this = sys.modules[package]
@@ -45,10 +47,13 @@ def attach(
             return value
         if name in modules:
             return importlib.import_module(f".{name}", package)
+        if not name.startswith("_") and name in others():
+            module, _, thing = others()[name].partition(":")
+            return getattr(importlib.import_module(module), thing)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> list[str]:
-        return sorted({*this.__dict__, *home, *modules})
+        return sorted({*this.__dict__, *home, *modules, *others()})
 
     return get, names, list(home)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import CardError
+from ..plugins import is_shipped
 
 
 class Reading(NamedTuple):
@@ -155,7 +156,7 @@ def own_sources(values: Any) -> dict[str, str]:
         values = values.func
     kind = values if inspect.isclass(values) or inspect.isroutine(values) else type(values)
     module = getattr(kind, "__module__", None) or ""
-    if module.partition(".")[0] in ("searchgym", "builtins", ""):
+    if is_shipped(module) or module in ("builtins", ""):
         return {}
     digest = source_digest(kind)
     return {} if digest is None else {f"{module}:{kind.__qualname__}": digest}

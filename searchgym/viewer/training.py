@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from ..charts.curves import thinned
 from ..errors import DataError
-from ..reports.sources import CANDIDATE, PLAN, RL, RL_LOG, SFT, SFT_LOG, read_run
+from ..reports.sources import CANDIDATE, LIVE, PLAN, RL, RL_LOG, SFT, SFT_LOG, read_run
 from ..reports.training import MEANING, UNIT, label
-from ..rl.candidate.live import ENDING
 from ..utils.files import LOCK, locked, parse_json, read_json
 
 SHOWN: Mapping[str, tuple[str, ...]] = {
@@ -136,7 +135,7 @@ class TrainingRun:
             return self._language_model()
         if self._sft.path.is_file():
             return self._examples()
-        if any(agents.glob(f"seed-*{ENDING}")) or any(agents.glob("seed-*.safetensors")):
+        if any(agents.glob(f"seed-*{LIVE}")) or any(agents.glob("seed-*.safetensors")):
             return self._candidates(agents)
         state = RUNNING if self._locked() else WAITING
         return RunProgress("", self.folder.name, state, told="nothing is written yet")
@@ -189,8 +188,8 @@ class TrainingRun:
             run = read_run(self.folder) if not (self.folder / "transfer.json").is_file() else None
             done = {curve.seed: curve.rows for curve in run.curves} if run else {}
         going: dict[int, Mapping[str, Any]] = {}
-        for path in sorted(agents.glob(f"seed-*{ENDING}")):
-            seed = path.name.removeprefix("seed-").removesuffix(ENDING)
+        for path in sorted(agents.glob(f"seed-*{LIVE}")):
+            seed = path.name.removeprefix("seed-").removesuffix(LIVE)
             if seed.isdigit() and int(seed) not in done:
                 going[int(seed)] = _json(path)
         running = [n for n in going if locked(agents / f".seed-{n}.lock")]

@@ -21,10 +21,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..candidates.encoder import WordEncoder
-from ..candidates.lexical import tokenise
 from ..errors import DataError
 from ..policies.names import SLOTS, slots
+from ..questions.words import tokenise
 from ..seeding import stream
 from .table import Given, TokenMeanings, projected
 
@@ -53,7 +52,7 @@ class Lexicon(NamedTuple):
 
 
 def lexicon_of(
-    texts: Iterable[str], encoder: WordEncoder, *, near: int = NEAR, least: int = LEAST
+    texts: Iterable[str], encoder: Any, *, near: int = NEAR, least: int = LEAST
 ) -> Lexicon:
     """The words that stand in the texts ``least`` times or more, each with its ``near`` nearest
     neighbours among the whole words of the encoder's vocabulary. ``DataError`` if there are none.
@@ -163,7 +162,7 @@ def _tokens_of(lexicon: Lexicon) -> list[str]:
     return [_SPACE + word for word in known(lexicon)]
 
 
-def _encoded(words: Iterable[str], encoder: WordEncoder) -> NDArray[np.float32]:
+def _encoded(words: Iterable[str], encoder: Any) -> NDArray[np.float32]:
     """(N, D) each word's vector, read on its own."""
     texts = [tokenise(word) for word in words]
     encoder.prepare(texts)

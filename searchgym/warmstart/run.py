@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..candidates.encoder import WordEncoder
 from ..errors import DataError
 from ..evaluation.machine import note_machine
 from ..llms.base import Sampling
@@ -86,7 +85,7 @@ def warm_start(
     others: int = OTHERS,
     seed: int = 0,
     dtype: torch.dtype | None = None,
-    encoder: WordEncoder | None = None,
+    encoder: Any | None = None,
     paraphrases: bool = False,
     keywords: Mapping[str, Any] = DEFAULTS,
     entities: int = ENTITIES,

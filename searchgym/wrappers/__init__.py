@@ -1,14 +1,5 @@
-"""Wrappers: a curriculum around an environment, and numbers for libraries that know no text."""
+"""Wrappers around an environment. Candidate actions are another: ``sg.CandidateActions``."""
 
 from ..envs.curriculum import CurriculumWrapper, VectorCurriculumWrapper
-from .candidates import CandidateActions
-from .menu import Observation
-from .vector_candidates import VectorCandidateActions
 
-__all__ = [
-    "CandidateActions",
-    "CurriculumWrapper",
-    "Observation",
-    "VectorCandidateActions",
-    "VectorCurriculumWrapper",
-]
+__all__ = ["CurriculumWrapper", "VectorCurriculumWrapper"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.agents.scripted import ConstantAgent
+from searchgym import ConstantAgent
 from searchgym.benchmark import Rung, transfer
 from searchgym.benchmark.expected import load, outside, record, save
 from searchgym.cards import card

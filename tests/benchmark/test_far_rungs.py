@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.agents.scripted import FirstHitAgent
+from searchgym import FirstHitAgent
 from searchgym.benchmark import transfer
 from searchgym.benchmark.ladder import Engines, choose, full_ladder
 from searchgym.corpora.data import load_set

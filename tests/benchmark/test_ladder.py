@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from searchgym import BestSentenceAgent, ConstantAgent, FirstHitAgent
 from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.scripted import BestSentenceAgent, ConstantAgent, FirstHitAgent
 from searchgym.benchmark import Rung, transfer
 from searchgym.benchmark.contenders import baselines, source_options, trained
 from searchgym.benchmark.lacks import breakdown, lacks

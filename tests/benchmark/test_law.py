@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from searchgym.agents.scripted import FirstHitAgent, RandomAgent
+from searchgym import FirstHitAgent, RandomAgent
 from searchgym.benchmark.law import AgentScores, Law, fit, left_out, measured, r_squared
 from searchgym.benchmark.law_results import scores
 from searchgym.benchmark.run import transfer

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from searchgym_agents.candidate.training import Learned
 
+from searchgym import ConstantAgent, FirstHitAgent, RandomAgent
 from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent
 from searchgym.benchmark import Rung, generated_rungs, oracle, real_rungs, smoke_rung, transfer
 from searchgym.benchmark.report import save_report
-from searchgym.benchmark.training import Learned
 from searchgym.errors import CardError, EvaluationError
 from searchgym.evaluation.result import SCHEMA_VERSION, EvalResult
 from searchgym.types import TurnRequest

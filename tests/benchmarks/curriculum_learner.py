@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from searchgym_agents.candidate.features import FeatureBuilder
+from searchgym_agents.candidate.scorer import CandidateScorer, segment_log_softmax, stack
 
-from searchgym.agents.scorer import CandidateScorer, segment_log_softmax, stack
-from searchgym.candidates.features import FeatureBuilder
-from searchgym.candidates.state import read_state
+from searchgym.agents.state import read_state
 from searchgym.core.episode import Episode, run_tools
 from searchgym.curricula import Curriculum
 from searchgym.dialects.base import get_dialect

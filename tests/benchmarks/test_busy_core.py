@@ -17,8 +17,8 @@ pytestmark = pytest.mark.benchmark
 EPISODES = 2_000
 TRAINING = """
 import sys
-from searchgym.benchmark.quickstart import quick_recipe
-from searchgym.benchmark.training import SeedTrainer
+from searchgym_agents.candidate.quickstart import quick_recipe
+from searchgym_agents.candidate.training import SeedTrainer
 SeedTrainer(quick_recipe(episodes=int(sys.argv[1])), sys.argv[2]).train(0)
 """
 BUSY = """

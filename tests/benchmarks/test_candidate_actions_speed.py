@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
-from searchgym.wrappers import CandidateActions, VectorCandidateActions
+from searchgym import CandidateActions, VectorCandidateActions
 
 from .table import show
 

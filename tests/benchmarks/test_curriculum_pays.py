@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from searchgym_agents.candidate.features import FeatureBuilder
 
-from searchgym.candidates.features import FeatureBuilder
 from searchgym.charts.curves import over_seeds
 from searchgym.charts.figure import Figure
 from searchgym.charts.panels import multiples

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from searchgym import RandomAgent
 from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.scripted import RandomAgent
 from searchgym.dialects.base import DIALECTS
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.baselines import baselines

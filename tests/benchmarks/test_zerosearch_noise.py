@@ -25,8 +25,8 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from searchgym_agents.candidate.features import FeatureBuilder
 
-from searchgym.candidates.features import FeatureBuilder
 from searchgym.curricula import make_curriculum
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.crossed import crossed_interval

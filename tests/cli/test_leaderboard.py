@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from searchgym.agents.scripted import RulesAgent
+from searchgym import RulesAgent
 from searchgym.benchmark import figures, leaderboard
 from searchgym.benchmark.leaderboard import (
     FEWEST,

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from searchgym_agents.candidate.agent import CandidateAgent
+from searchgym_agents.candidate.features import FeatureBuilder
 
-from searchgym.agents.candidate import CandidateAgent
-from searchgym.candidates.features import FeatureBuilder
 from searchgym.utils.user_cache import KINDS
 
 from .conftest import SMALL, Cli

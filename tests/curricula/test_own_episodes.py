@@ -7,8 +7,8 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
+from searchgym import VectorCurriculumWrapper
 from searchgym.curricula import CURRICULA, Curriculum, make_curriculum
-from searchgym.wrappers import VectorCurriculumWrapper
 
 ADAPTIVE: dict[str, dict[str, Any]] = {
     "after_success": {"params": {"cost": {"kind": "linear", "start": 0, "end": 0.5, "total": 9}},

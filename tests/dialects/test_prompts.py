@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.agents.chat import question_of
-from searchgym.candidates.state import read_state
+from searchgym.agents.state import read_state
 from searchgym.core.episode import Episode
 from searchgym.dialects.base import get_dialect
 from searchgym.dialects.prompts import KNOWN, opening_of, prompt_of

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from searchgym import CandidateActions, CurriculumWrapper, VectorCurriculumWrapper
 from searchgym.curricula import AXES, LevelBand, blur
 from searchgym.envs.difficulty import apply_difficulty
 from searchgym.envs.search import SearchEnv
@@ -16,7 +17,6 @@ from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import CardError, EngineError
 from searchgym.tools import SearchTool
 from searchgym.types import CallContext, Failure, Task, ToolCall
-from searchgym.wrappers import CandidateActions, CurriculumWrapper, VectorCurriculumWrapper
 from tests.small import CORPUS, TASKS
 
 WORLD: dict[str, Any] = {

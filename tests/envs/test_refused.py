@@ -11,7 +11,7 @@ import pytest
 from gymnasium.wrappers import TransformReward
 
 import searchgym as sg
-from searchgym.agents.scripted import RulesAgent
+from searchgym import RulesAgent
 from searchgym.curricula import Uniform
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EngineError, RewardError, TaskError

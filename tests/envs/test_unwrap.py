@@ -20,7 +20,7 @@ from gymnasium.wrappers import (
 )
 
 import searchgym as sg
-from searchgym.agents.scripted import ConstantAgent, FirstHitAgent
+from searchgym import ConstantAgent, FirstHitAgent
 from searchgym.corpora.corpus import Corpus
 from searchgym.curricula import Uniform
 from searchgym.errors import CardError, EpisodeError, EvaluationError

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from searchgym.agents.scripted import FirstHitAgent
+from searchgym import FirstHitAgent
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.run import evaluate

@@ -13,8 +13,8 @@ from torchmetrics.functional.classification import (
     binary_recall,
 )
 
+from searchgym import ConstantAgent
 from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.scripted import ConstantAgent
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.confusion import Confusion

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.agents.scripted import ConstantAgent
+from searchgym import ConstantAgent
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError, EvaluationError
 from searchgym.evaluation.judge import LLMJudge, agreement, judged, prompt_for, read_verdict

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from searchgym import ConstantAgent, FirstHitAgent, RandomAgent
 from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent
 from searchgym.core.trajectory import read_jsonl
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, EvaluationError

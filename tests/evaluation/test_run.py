@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from searchgym import ConstantAgent, FirstHitAgent
 from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.scripted import ConstantAgent, FirstHitAgent
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EpisodeError, EvaluationError

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RulesAgent
+from searchgym import ConstantAgent, FirstHitAgent, RulesAgent
 from searchgym.benchmark import transfer
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EvaluationError, MissingExtraError

@@ -11,7 +11,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.examples.rl_modules.classes.action_masking_rlm import ActionMaskingTorchRLModule
 from ray.tune.registry import register_env
 
-from searchgym.wrappers import CandidateActions
+from searchgym import CandidateActions
 from tests.integrations.glue import run
 from tests.integrations.scene import SCENE
 from tests.peers.local_ray import cluster

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from searchgym import ConstantAgent, FirstHitAgent, RandomAgent, RulesAgent
 from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RandomAgent, RulesAgent
 from searchgym.benchmark import Rung, oracle, transfer
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.machine import note_machine

@@ -33,7 +33,7 @@ def test_each_kind_is_known(trained: list[Path], evaluated: Path, climbed: Path)
 
 
 def test_a_candidate_that_was_trained(tmp_path: Path) -> None:
-    from searchgym.agents.scorer import CandidateScorer, save_scorer
+    from searchgym_agents.candidate.scorer import CandidateScorer, save_scorer
 
     (tmp_path / "agents").mkdir()
     curve = [{"episodes": n, "f1": n / 4000, "em": 0.1, "searches": 1.0} for n in (0, 1000)]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from searchgym.rl.advantages.distillation import distillation_advantages
 from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
-from searchgym.rl.advantages.enumerated import enumerated_advantages
 from searchgym.rl.advantages.gpg import gpg_advantages
 from searchgym.rl.advantages.grpo import grpo_advantages
 from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
@@ -281,34 +280,3 @@ def test_distillation():
         student, teacher, MASK, coef=0.05, adv=adv, gate=torch.tensor([False, True])
     )
     torch.testing.assert_close(failed, torch.tensor([[1, 1, 0, 1], [-1.1, 0, 0, 0]]))
-
-
-def test_enumerated_advantages_worked_numbers():
-    """Two actions worth 1 and 0 at odds .25 and .75: V = .25, best = 1."""
-    logp = torch.tensor([0.25, 0.75]).log()
-    got = enumerated_advantages(torch.tensor([1.0, 0.0]), logp, torch.tensor([0, 0]), 1)
-    expected = torch.tensor([0.25 * 0.75, -0.75 * 0.25]) / 0.251
-    assert torch.allclose(got, expected)
-    assert got.sum().abs() < 1e-6
-
-
-def test_enumerated_advantages_are_the_gradient_of_best_log_value():
-    generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(7, generator=generator, requires_grad=True)
-    group = torch.tensor([0, 0, 0, 1, 1, 1, 1])
-    worth = torch.tensor([0.2, 0.0, 0.9, 0.0, 0.4, 0.1, 1.3])
-    logp = torch.cat([logits[:3].log_softmax(0), logits[3:].log_softmax(0)])
-    value = torch.zeros(2).index_add(0, group, logp.exp() * worth)
-    best = torch.tensor([0.9, 1.0])
-    (best * (value + 1e-3).log()).sum().backward()
-    adv = enumerated_advantages(worth, logp, group, 2)
-    by_hand = adv - torch.zeros(2).index_add(0, group, adv)[group] * logp.detach().exp()
-    assert torch.allclose(logits.grad, by_hand, atol=2e-3)
-
-
-def test_a_group_worth_nothing_teaches_nothing():
-    logp = torch.tensor([0.5, 0.5]).log()
-    got = enumerated_advantages(torch.zeros(2), logp, torch.tensor([0, 0]), 1)
-    assert torch.equal(got, torch.zeros(2))
-    with pytest.raises(ValueError, match="expected equal shapes"):
-        enumerated_advantages(torch.zeros(3), logp, torch.tensor([0, 0]), 1)

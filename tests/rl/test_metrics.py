@@ -94,7 +94,7 @@ def _row(mask: Any) -> Any:
     return type("R", (), {"version": np.full(len(mask), 1), "loss_mask": mask})()
 
 
-def test_minimal_and_supervised_and_candidate_names(tmp_path: Path, make_arena: Any) -> None:
+def test_minimal_and_supervised_names(tmp_path: Path) -> None:
     lm, policy = player()
     (step,) = minimal.grpo(setting(), lm, policy, minimal.Config(steps=1, tasks=2, group=2))
     assert undocumented(step) == []
@@ -105,12 +105,6 @@ def test_minimal_and_supervised_and_candidate_names(tmp_path: Path, make_arena: 
     (row,) = read_log(tmp_path, "sft.jsonl")
     assert row.keys() == metrics.SFT.keys()
     assert row["grad_norm"] > 0
-
-    from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTrainer
-
-    config = CandidateTrainConfig(episodes=4, questions=2, width=16)
-    point = CandidateTrainer([make_arena()], config, dev=make_arena()).run().curve[0]
-    assert set(point.__dataclass_fields__) == metrics.CANDIDATE.keys()
 
 
 def test_overflowed_and_length_cut_turns_are_counted(tmp_path: Path) -> None:

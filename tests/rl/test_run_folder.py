@@ -10,13 +10,11 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
-import warnings
 from pathlib import Path
 
 import pytest
+from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 
-from searchgym.benchmark.training import CandidateRecipe, SeedTrainer
 from searchgym.errors import DataError
 from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
 from searchgym.rl.log import LOG, Log, read_log
@@ -159,27 +157,3 @@ def test_a_checkpoint_that_does_not_fit_keeps_the_old_one(tmp_path: Path) -> Non
     first, second = done.stdout.splitlines()
     assert re.fullmatch(r"one line: \S+/state cannot be written: .*File too large.*", first), first
     assert second == "{'step': 1} ['state']", "and no half of one lies about"
-
-
-def test_seconds_of_a_candidate_count_from_its_first_update(
-    make_arena, monkeypatch: pytest.MonkeyPatch
-) -> None:  # type: ignore[no-untyped-def]
-    """Preparation takes longer than the whole budget; all of it is trained all the same."""
-    from searchgym.rl.candidate.trainer import CandidateTrainConfig, CandidateTrainer
-
-    run = CandidateTrainer(
-        [make_arena()], CandidateTrainConfig(seconds=0.3, questions=2, width=16), dev=make_arena()
-    )
-    begin = run._begin
-
-    def slowly(report: object) -> None:
-        time.sleep(0.5)
-        begin(report)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(run, "_begin", slowly)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        trained = run.run()
-    assert trained.updates >= 2
-    assert trained.curve[0].train_s == 0
-    assert trained.seconds >= 0.3

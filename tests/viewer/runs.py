@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from searchgym import BestSentenceAgent, RandomAgent, RulesAgent
 from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.scripted import BestSentenceAgent, RandomAgent, RulesAgent
 from searchgym.core.episode import Episode
 from searchgym.core.rollout import run_episodes
 from searchgym.core.trajectory import Trajectory, write_jsonl

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 
-from searchgym.benchmark.training import CandidateRecipe, SeedTrainer
 from searchgym.core.trajectory import to_line
 from searchgym.errors import DataError
 from searchgym.rl.log import Log

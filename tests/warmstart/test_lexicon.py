@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from searchgym_agents.candidate.encoder import WordEncoder
 
-from searchgym.candidates.encoder import WordEncoder
 from searchgym.errors import DataError
 from searchgym.llms.sft import SftConfig
 from searchgym.llms.small import small_model

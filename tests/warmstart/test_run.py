@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from searchgym_agents.candidate.encoder import WordEncoder
 
-from searchgym.candidates.encoder import WordEncoder
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.llms.precision import fast_dtype

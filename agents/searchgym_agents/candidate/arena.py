@@ -1,0 +1,171 @@
+"""Training ground of the candidate agent: real episodes, each visited state built once.
+
+A *node* is a decision point of one task: an ``Episode`` as it stands, its candidates, their
+features, and what each answer would score. Rollouts of a group, and later updates, that take the
+same actions meet in the same node, so that engine calls, encoding and features are paid for once.
+Nothing of the episode's rules is repeated here: nodes are made by ``Episode.fork``, ``act`` and
+``receive``; only answers are scored without playing them (``score_answer``, as the episode does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from searchgym.agents.state import State, read_state
+from searchgym.core.episode import Episode, run_tools
+from searchgym.dialects.base import get_dialect
+from searchgym.envs.search import SearchEnv
+from searchgym.errors import TaskError
+from searchgym.scoring import score_answer
+from searchgym.types import Answer, CallContext, Failure, ToolCall
+
+from .actions import Candidate
+from .encoder import Progress
+from .features import FeatureBuilder
+
+
+@dataclass(slots=True)
+class Node:
+    """One decision point. ``n`` candidates."""
+
+    episode: Episode
+    candidates: tuple[Candidate, ...]
+    features: NDArray[np.float16]
+    """(n, F); coarser than an agent sees them, for a run keeps tens of thousands of states."""
+    f1: NDArray[np.float32]
+    """(n,) F1 of answering so; 0 for searches."""
+    em: NDArray[np.float32]
+    evidence: float
+    """Share of the task's gold passages seen so far; 0 if it has none."""
+    searches: int
+    is_search: NDArray[np.bool_]
+    """(n,) mask of the candidates that are searches."""
+    gains: NDArray[np.float32]
+    """(n,) share of the gold passages that a search would show for the first time; 0 for answers.
+    Found out by asking the engine, which costs far less than building the state it leads to."""
+    children: dict[int, Node] = field(default_factory=dict)
+
+
+class Arena:
+    """The tasks of one world (or real set) and the tools they are solved with.
+
+    Args:
+        env: its tasks are played in order, an episode's id being its task's, with the search tool
+            alone. Results must not depend on call keys (no noise), because rollouts share them; its
+            reward is ignored (``RewardParts`` decides).
+        builder: features; share one between arenas to share its caches.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        env: SearchEnv,
+        builder: FeatureBuilder,
+    ) -> None:
+        if tuple(env.toolbox.tools) != ("search",):
+            env = env.under(tools=("search",))
+        self.name, self.env, self.tasks, self.builder = name, env, list(env.tasks), builder
+        self.toolbox, self.dialect = env.toolbox, get_dialect(env.rules.dialect)
+        self._roots: dict[int, Node] = {}
+        self._measured: dict[str, dict[str, tuple[float, float]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def roots(self, indices: Sequence[int], progress: Progress | None = None) -> list[Node]:
+        """The first decision points of some tasks."""
+        new = [i for i in dict.fromkeys(indices) if i not in self._roots]
+        tasks = [self.tasks[i] for i in new]
+        episodes = [self.env.start(0, task=task, episode_id=task.id) for task in tasks]
+        for i, node in zip(new, self._nodes(episodes, progress), strict=True):
+            self._roots[i] = node
+        return [self._roots[i] for i in indices]
+
+    def follow(
+        self, steps: Sequence[tuple[Node, int]], progress: Progress | None = None
+    ) -> list[Node]:
+        """The nodes that searches lead to: one batch of tool calls for all that are new."""
+        new: dict[tuple[int, int], tuple[Node, int]] = {}
+        for node, pick in steps:
+            if pick not in node.children:
+                new.setdefault((id(node), pick), (node, pick))
+        episodes = []
+        for node, pick in new.values():
+            episode = node.episode.fork()
+            episode.act(self.dialect.render_action(node.candidates[pick].action))
+            episodes.append(episode)
+        run_tools(episodes, self.toolbox)
+        made = self._nodes(episodes, progress)
+        for (node, pick), child in zip(new.values(), made, strict=True):
+            node.children[pick] = child
+        return [node.children[pick] for node, pick in steps]
+
+    def _nodes(self, episodes: Sequence[Episode], progress: Progress | None) -> list[Node]:
+        states: list[State] = []
+        for episode in episodes:
+            requests = episode.requests()
+            if not requests:
+                raise TaskError(
+                    f"{self.name}: task {episode.config.task.id!r} ended unanswered "
+                    f"({episode.outcome()}); give the rules larger budgets"
+                )
+            states.append(read_state(requests[0]))
+        self.builder.prepare(states, progress)
+        nodes = [self._node(e, s) for e, s in zip(episodes, states, strict=True)]
+        self._measure_gains(nodes)
+        return nodes
+
+    def _measure_gains(self, nodes: Sequence[Node]) -> None:
+        """Fill in ``gains``: one batch of engine calls for all searches of all new states."""
+        where: list[tuple[Node, int]] = []
+        calls: list[ToolCall] = []
+        for node in nodes:
+            if node.evidence >= 1 or not node.episode.config.task.evidence:
+                continue
+            for i in np.flatnonzero(node.is_search).tolist():
+                where.append((node, i))
+                context = CallContext(0, node.episode.config.episode_id, {})
+                calls.append(ToolCall("search", {"query": node.candidates[i].text}, 0, context))
+        for (node, i), result in zip(where, self.toolbox.run(calls), strict=True):
+            if isinstance(result, Failure):
+                raise TaskError(f"{self.name}: a search failed ({result.message})")
+            gold, seen = node.episode.config.task.evidence, node.episode.seen
+            new = {h.passage.id for h in result.hits}.difference(seen).intersection(gold)
+            node.gains[i] = len(new) / len(gold)
+
+    def _node(self, episode: Episode, state: State) -> Node:
+        scored = self.builder(state)
+        task = episode.config.task
+        known = self._measured.setdefault(task.id, {})
+        f1 = np.zeros(len(scored.candidates), dtype=np.float32)
+        em = np.zeros_like(f1)
+        for i, c in enumerate(scored.candidates):
+            if isinstance(c.action, Answer):
+                if (got := known.get(c.text)) is None:
+                    measured = score_answer(task, c.text)
+                    got = known[c.text] = (measured["f1"], measured["em"])
+                f1[i], em[i] = got
+        gold = set(task.evidence)
+        seen = len(gold.intersection(episode.seen)) / len(gold) if gold else 0.0
+        is_search = np.asarray([c.is_search for c in scored.candidates], dtype=np.bool_)
+        return Node(
+            episode, scored.candidates, scored.features.astype(np.float16), f1, em, seen,
+            episode.queries, is_search, np.zeros_like(f1),
+        )  # fmt: skip
+
+
+def reward(weights: Mapping[str, float], node: Node, pick: int) -> float:
+    """The episode's total reward when it ends by answering ``pick`` at ``node``.
+
+    ``weights`` names the parts as ``reward=`` does: f1, em, evidence, search.
+    """
+    return (
+        weights.get("f1", 0.0) * float(node.f1[pick])
+        + weights.get("em", 0.0) * float(node.em[pick])
+        + weights.get("evidence", 0.0) * node.evidence
+        + weights.get("search", 0.0) * node.searches
+    )

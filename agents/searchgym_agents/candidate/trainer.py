@@ -1,0 +1,311 @@
+"""Trains the candidate agent by an on-policy, group-relative policy gradient in generated worlds.
+
+Per update: one walk down the tree of each of some questions, following a search the policy might
+take; then one gradient step on every visited state under them. A state's group is all its legal
+actions (``rl.candidate.tree``), so advantages carry no sampling noise. Rewards: F1, a small cost
+per search, and evidence shaping (the share of gold passages a search brings, weight annealed to 0:
+this is what teaches a second search before answers can).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from searchgym.rl.losses.ppo import ppo_loss
+from searchgym.seeding import derive, stream
+from searchgym.utils.threads import one_blas_thread, one_thread
+
+from .arena import Arena, Node
+from .checkpoint import load_checkpoint, save_checkpoint
+from .encoder import Progress
+from .enumerated import enumerated_advantages
+from .greedy import GreedyPoint, play_greedily
+from .scorer import CandidateScorer, segment_log_softmax, stack
+from .tree import Floats, Tree, action_values, choose_search
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateTrainConfig:
+    """Hyperparameters of a run."""
+
+    seed: int = 0
+    episodes: int = 60_000
+    """Walks, each of one question to its last search."""
+    seconds: float | None = None
+    """Stop (and anneal) by wall clock as well, counted from the first update: an optional bound.
+    Runs are reproducible only without it."""
+    questions: int = 40
+    """Walks per update."""
+    lr: float = 2e-3
+    weight_decay: float = 1e-2
+    members: int = 3
+    """Networks trained side by side, whose mean acts."""
+    width: int = 64
+    dropout: float = 0.2
+    entropy: float = 0.005
+    """Entropy bonus at the start; annealed to 0."""
+    evidence: float = 0.4
+    """Shaping weight at the start; annealed to 0 at ``evidence_until``."""
+    evidence_until: float = 0.7
+    search_cost: float = 0.02
+    branches: tuple[int, ...] = (1, 2, 1)
+    """Number of searches that may be followed from a state after 0, 1, 2 … searches: building the
+    states they lead to is what training costs."""
+    explore: float = 0.2
+    """Share of uniform odds in the choice of the search to follow."""
+    average: float = 0.98
+    """Decay of the weights' running average, which is what is evaluated and kept."""
+    evaluate_every: int = 100
+    """Updates between evaluations."""
+    patience: int = 0
+    """Stop once so many evaluations in a row, after the shaping has ended, are no better than the
+    best before them: the development curve is flat. 0: play all episodes."""
+
+
+@dataclass
+class TrainedScorer:
+    """The selected model and its learning curve."""
+
+    model: CandidateScorer
+    curve: list[GreedyPoint]
+    episodes: int
+    updates: int
+    seconds: float
+
+
+Report = Callable[[str, float, GreedyPoint | None], None]
+"""Callback that gets the current phase, the fraction done, and a new evaluation if there is one."""
+
+
+class CandidateTrainer:
+    """One training run; ``run`` may be called after ``restore`` to continue.
+
+    Args:
+        arenas: where to train; questions are drawn from all of them alike.
+        dev: where the model is selected, or ``None`` to keep the last one.
+        init: start from this model (fine-tuning) instead of a fresh one.
+        about: names what the configuration does not, such as the arenas' recipe; a checkpoint of
+            another one is refused.
+    """
+
+    def __init__(
+        self,
+        arenas: Sequence[Arena],
+        config: CandidateTrainConfig,
+        *,
+        dev: Arena | None = None,
+        init: CandidateScorer | None = None,
+        about: str = "",
+    ) -> None:
+        self.arenas, self.config, self.dev = list(arenas), config, dev
+        self.about = about
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive(config.seed, "candidate-scorer"))
+            self.model = CandidateScorer(
+                width=config.width, dropout=config.dropout, members=config.members
+            )
+            self.best = CandidateScorer(**self.model.config)
+            self.mean = CandidateScorer(**self.model.config)
+        if init is not None:
+            self.model = CandidateScorer(**init.config)
+            self.model.load_state_dict(init.state_dict())
+            self.best, self.mean = CandidateScorer(**init.config), CandidateScorer(**init.config)
+        self.fresh = init is None
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=config.lr, weight_decay=config.weight_decay
+        )
+        self.tree = Tree(self.arenas)
+        self.pairs = [(a, i) for a, arena in enumerate(self.arenas) for i in range(len(arena))]
+        self.updates = self.episodes = 0
+        self.spent = 0.0
+        self.best_f1 = -1.0
+        self.curve: list[GreedyPoint] = []
+
+    # -- the run ---------------------------------------------------------------------------------
+    def run(
+        self, report: Report | None = None, checkpoint: str | os.PathLike[str] | None = None
+    ) -> TrainedScorer:
+        """Train until the episodes or seconds are spent or the development curve is flat; returns
+        the selected model."""
+        collecting, exact = gc.isenabled(), torch.are_deterministic_algorithms_enabled()
+        gc.disable()  # visited states live to the end and form no garbage: tracing them is waste
+        torch.use_deterministic_algorithms(True)  # else gradients of gathers depend on threads
+        try:
+            with one_blas_thread():
+                return self._run(report, checkpoint)
+        finally:
+            torch.use_deterministic_algorithms(exact)
+            if collecting:
+                gc.enable()
+
+    def _run(
+        self, report: Report | None, checkpoint: str | os.PathLike[str] | None
+    ) -> TrainedScorer:
+        if self.updates == 0:
+            self._begin(report)
+            self._evaluate(0.0, None, report)  # the curve begins before the first update
+        started = time.monotonic() - self.spent  # preparation does not count
+        while (done := self._progress(started)) < 1 and not self._flat(done):
+            self._update(done, report)
+            if self.updates % self.config.evaluate_every == 0:
+                self._evaluate(done, started, report)
+                if checkpoint is not None:
+                    self.spent = time.monotonic() - started
+                    save_checkpoint(self, checkpoint)
+        if self.dev is not None and self.curve[-1].episodes < self.episodes:
+            self._evaluate(1.0, started, report)
+        self.spent = time.monotonic() - started
+        model = self.best if self.best_f1 >= 0 else self.mean
+        return TrainedScorer(model.eval(), self.curve, self.episodes, self.updates, self.spent)
+
+    def restore(self, checkpoint: str | os.PathLike[str]) -> None:
+        """Continue a run from what ``run(checkpoint=…)`` wrote; raises ``DataError``."""
+        load_checkpoint(self, checkpoint)
+
+    def _progress(self, started: float) -> float:
+        done = self.episodes / self.config.episodes if self.config.episodes else 1.0
+        if self.config.seconds is not None:
+            done = max(done, (time.monotonic() - started) / self.config.seconds)
+        return done
+
+    def _flat(self, done: float) -> bool:
+        patience, f1 = self.config.patience, [point.f1 for point in self.curve]
+        if not patience or done < self.config.evidence_until or len(f1) <= patience:
+            return False
+        return max(f1[-patience:]) <= max(f1[:-patience])
+
+    def _begin(self, report: Report | None) -> None:
+        """Fix the input scaling on first and second states of questions of every kind."""
+        if self.fresh:
+            nodes: list[Node] = []
+            watch = _watch(report)
+            for arena in self.arenas:
+                spread = range(0, len(arena), max(1, len(arena) // 64))
+                roots = arena.roots(list(spread), watch)
+                nodes += roots
+                nodes += arena.follow([(r, 0) for r in roots if r.is_search[0]], watch)
+            self.model.standardise(stack([n.features for n in nodes])[0].numpy())
+        self.mean.load_state_dict(self.model.state_dict())
+
+    def _update(self, done: float, report: Report | None) -> None:
+        config = self.config
+        rng = stream(config.seed, "walk", self.updates)
+        size = min(config.questions, len(self.pairs))
+        picks = rng.choice(len(self.pairs), size=size, replace=False)
+        chosen = [self.pairs[p] for p in picks.tolist()]
+        watch = _watch(report) if self.updates < 20 else None
+        roots = self.tree.roots(chosen, watch)
+        self._walk([a for a, _ in chosen], roots, rng, watch)
+        self._step([n for root in roots for n in self.tree.under(root)], done)
+        self.updates += 1
+        self.episodes += size
+        if report is not None:
+            report("training", done, None)
+
+    def weights(self, done: float) -> Mapping[str, float]:
+        """Reward weights at a fraction of the run; ``evidence`` anneals linearly."""
+        c = self.config
+        part = min(1.0, done / c.evidence_until) if c.evidence_until > 0 else 1.0
+        return {"f1": 1.0, "search": -c.search_cost, "evidence": c.evidence * (1 - part)}
+
+    def _walk(
+        self,
+        arenas: Sequence[int],
+        roots: Sequence[Node],
+        rng: np.random.Generator,
+        watch: Progress | None,
+    ) -> None:
+        """Follow one search from every state on the way, as deep as ``branches`` is long."""
+        now = list(zip(arenas, roots, strict=True))
+        for branches in self.config.branches:
+            logps = self._logp([node for _, node in now])
+            steps = []
+            for (arena, node), logp in zip(now, logps, strict=True):
+                followed = self.tree.children(node)
+                room = len(followed) < branches
+                pick = choose_search(
+                    node, followed, logp, room=room, explore=self.config.explore, rng=rng
+                )
+                if pick is not None:
+                    steps.append((arena, node, pick))
+            if not steps:
+                return
+            made = self.tree.follow(steps, watch)
+            now = [(arena, child) for (arena, _, _), child in zip(steps, made, strict=True)]
+
+    @one_thread()
+    def _logp(self, nodes: Sequence[Node]) -> list[Floats]:
+        rows, state, starts = stack([n.features for n in nodes])
+        self.model.eval()
+        with torch.inference_mode():
+            logp = segment_log_softmax(self.model(rows, state, len(nodes)), state, len(nodes))
+        return np.split(logp.numpy(), starts[1:])
+
+    # -- learning --------------------------------------------------------------------------------
+    @one_thread()
+    def _step(self, nodes: Sequence[Node], done: float) -> None:
+        config, count = self.config, len(nodes)
+        rows, state, starts = stack([n.features for n in nodes])
+        self.model.train()
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive(config.seed, "dropout", self.updates))
+            logits = self.model.each(rows, state, count)
+        total = logits.new_zeros(())
+        for own in logits:  # each network is a policy of its own until they vote
+            logp = segment_log_softmax(own, state, count)
+            policy = np.split(logp.detach().exp().numpy(), starts[1:])
+            worth = np.concatenate(action_values(nodes, policy, self.tree, self.weights(done)))
+            adv = enumerated_advantages(torch.from_numpy(worth), logp, state, count)
+            loss, _ = ppo_loss(
+                logp[None], logp.detach()[None], adv[None], torch.ones_like(adv)[None],
+                aggregate="seq-mean-token-sum", sequences=count,
+            )  # fmt: skip
+            entropy = -(logp.exp() * logp).sum() / count
+            total = total + loss - config.entropy * (1 - done) * entropy
+        self._descend(total, done)
+
+    def _descend(self, loss: Tensor, done: float) -> None:
+        config = self.config
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = config.lr * min(1.0, (self.updates + 1) / 20) * (1 - 0.9 * done)
+        self.optimizer.zero_grad()
+        loss.backward()
+        for member in self.model.members:
+            torch.nn.utils.clip_grad_norm_(member.parameters(), 1.0)
+        self.optimizer.step()
+        decay = min(config.average, (self.updates + 1) / (self.updates + 10))
+        with torch.no_grad():
+            for kept, new in zip(self.mean.parameters(), self.model.parameters(), strict=True):
+                kept.lerp_(new, 1 - decay)
+
+    # -- measuring -------------------------------------------------------------------------------
+    def _evaluate(self, done: float, started: float | None, report: Report | None) -> None:
+        if self.dev is None:
+            return
+        scores = play_greedily(self.mean.eval(), self.dev, _watch(report) if done == 0 else None)
+        seconds = 0.0 if started is None else time.monotonic() - started
+        point = GreedyPoint(self.episodes, seconds, *(float(x) for x in scores.mean(0)))
+        self.curve.append(point)
+        if point.f1 > self.best_f1:
+            self.best_f1 = point.f1
+            self.best.load_state_dict(self.mean.state_dict())
+        if report is not None:
+            report("evaluated", done, point)
+
+    def settings(self) -> dict[str, object]:
+        """Settings that a checkpoint must agree with, as JSON."""
+        return {**asdict(self.config), "about": self.about}
+
+
+def _watch(report: Report | None) -> Progress | None:
+    if report is None:
+        return None
+    return lambda done, total: report(f"encoding {done}/{total}", 0.0, None)

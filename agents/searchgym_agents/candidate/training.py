@@ -1,0 +1,284 @@
+"""Training the candidate agent by its card: worlds, arenas, one run per seed, resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from searchgym.cards import Card, card
+from searchgym.envs.search import SearchEnv
+from searchgym.errors import CardError, unknown
+from searchgym.utils.files import FolderLock
+
+if TYPE_CHECKING:
+    from .agent import CandidateAgent
+    from .arena import Arena
+    from .encoder import WordEncoder
+    from .features import FeatureBuilder
+    from .trainer import CandidateTrainConfig
+
+Report = Callable[[str, float, Mapping[str, float] | None], Any]
+"""Told (what is happening, fraction done in [0, 1], the newest evaluation or None)."""
+LEAST = 0.02
+"""Smallest gain in F1 on the development world that counts as learning: with its 300 questions the
+mean of an agent that has not changed moves by as much."""
+_KEYS = frozenset({"use", "env", "worlds", "dev", "encoder", "config"})
+
+
+@dataclass(frozen=True)
+class CandidateRecipe:
+    """Says what a candidate agent is trained on and how: the ``[train]`` table of its card."""
+
+    env: Mapping[str, Any]
+    """Environment options (``searchgym.envs.setup.Options``) shared by training and tests."""
+    worlds: tuple[int, ...] = (0,)
+    """Seeds of the training worlds (split "train")."""
+    dev: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the development world (split "dev"), where the model is selected: its ``seed``
+    must not be that of the held-out world that is reported, and ``tasks`` may be fewer."""
+    encoder: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of ``WordEncoder``, or ``{"none": true}`` to train without one."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of ``CandidateTrainConfig``: every hyperparameter."""
+
+    @classmethod
+    def of_card(cls, agent: Card | str = "candidate") -> CandidateRecipe:
+        """The recipe of an agent card; ``CardError`` for a key it should not have."""
+        agent = card("agents", agent) if isinstance(agent, str) else agent
+        body = agent.body.get("train")
+        if body is None:
+            raise CardError(f"agent {agent.id!r} does not learn: its card has no [train] table")
+        for key in body:
+            if key not in _KEYS:
+                raise CardError(f"{agent.folder / 'card.toml'}: {unknown('key', key, _KEYS)}")
+        if "env" not in body:
+            raise CardError(f"{agent.folder / 'card.toml'}: [train] needs the table 'env'")
+        tables = {key: value for key, value in body.items() if key != "use"}
+        return cls(**{**tables, "worlds": tuple(body.get("worlds", (0,)))})
+
+    @property
+    def digest(self) -> str:
+        """Changes with anything that changes the trained agent."""
+        from .features import FEATURE_VERSION
+
+        parts = [self.env, self.worlds, self.dev, self.encoder, self.config, FEATURE_VERSION]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def settings(self) -> tuple[list[SearchEnv], SearchEnv]:
+        """The training worlds and the development world."""
+        train = [
+            SearchEnv(**{**self.env, "split": "train", "world": self._world(seed)})
+            for seed in self.worlds
+        ]
+        dev = dict(self.dev)
+        seed = int(dev.pop("seed", 1))
+        return train, SearchEnv(**{**self.env, **dev, "split": "dev", "world": self._world(seed)})
+
+    def _world(self, seed: int) -> dict[str, Any]:
+        return {**self.env.get("world", {}), "seed": seed}
+
+    def make_encoder(self, cache: Path | None = None) -> WordEncoder | None:
+        from .encoder import WordEncoder
+
+        arguments = dict(self.encoder)
+        return None if arguments.pop("none", False) else WordEncoder(cache=cache, **arguments)
+
+
+@dataclass
+class Learned:
+    """A trained agent and how it got there."""
+
+    agent: CandidateAgent
+    seed: int
+    curve: list[dict[str, float]]
+    """Evaluations on the development world: episodes, seconds, em, f1, searches, evidence."""
+    episodes: int
+    seconds: float
+    path: Path
+
+    @property
+    def failure(self) -> str:
+        """One sentence if nothing was learnt, else "": the best F1 on the development world is no
+        more than :data:`LEAST` above that before the first update."""
+        if not self.curve:
+            return ""
+        before, after = self.curve[0]["f1"], max(point["f1"] for point in self.curve)
+        if after > before + LEAST:
+            return ""
+        return (
+            f"seed {self.seed} learnt nothing: F1 on the development world was {before:.3f} before "
+            f"training and is {after:.3f} after {self.episodes:,} episodes; train for more episodes"
+        )
+
+
+class SeedTrainer:
+    """Trains one agent per seed in the same worlds, sharing features and vectors between seeds.
+
+    Args:
+        recipe: From a card.
+        out_dir: Keeps ``agents/seed-N.safetensors`` and, while a run goes on, its checkpoint. A
+            finished agent of the same recipe is loaded instead of trained again. ``machine.json``
+            says where the last one was trained.
+        builder: Features; made from the recipe's encoder by default.
+    """
+
+    def __init__(
+        self,
+        recipe: CandidateRecipe,
+        out_dir: str | os.PathLike[str],
+        *,
+        builder: FeatureBuilder | None = None,
+    ) -> None:
+        from .features import FeatureBuilder
+
+        out_dir = Path(out_dir)
+        self.recipe, self.folder = recipe, out_dir / "agents"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if builder is None:
+            builder = FeatureBuilder(recipe.make_encoder(out_dir / "vectors"))
+        self.builder = builder
+        self._arenas: tuple[list[Arena], Arena] | None = None
+
+    def untrained(self, learned: Learned) -> CandidateAgent:
+        """The same agent before its first update: same shape, first weights and input scaling."""
+        import torch
+
+        from searchgym.seeding import derive
+
+        from .agent import CandidateAgent
+        from .scorer import CandidateScorer
+
+        after = learned.agent.model
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(
+                derive(learned.seed, "candidate-scorer")
+            )  # as the trainer does
+            before = CandidateScorer(**after.config)
+        before.mean.copy_(after.mean)
+        before.scale.copy_(after.scale)
+        return CandidateAgent(before, self.builder)
+
+    def finished(self, seed: int, seconds: float | None = None) -> Learned | None:
+        """The saved agent of this seed, if it was trained by exactly this recipe: to its last
+        episode, or for at least as many ``seconds`` (None: without a bound)."""
+        from .agent import CandidateAgent
+        from .scorer import load_scorer
+
+        path = self._path(seed)
+        if not path.is_file():
+            return None
+        model, meta = load_scorer(path)
+        if meta.get("recipe") != self.recipe.digest:
+            return None
+        told: Any = meta
+        # files of versions that noted no bound say at least how long the training took
+        bounds = (told.get("bound", told["seconds"]), seconds)
+        had, wanted = (math.inf if bound is None else bound for bound in bounds)
+        # a run that no clock stopped has played its episodes, or its curve was flat
+        if told["episodes"] < self._config(seed, None).episodes and had < wanted:
+            return None
+        agent = CandidateAgent(model, self.builder)
+        return Learned(agent, seed, told["curve"], told["episodes"], told["seconds"], path)
+
+    def train(
+        self, seed: int, *, seconds: float | None = None, report: Report | None = None
+    ) -> Learned:
+        """Train one seed, or load it if it is there, or go on from its checkpoint.
+
+        ``seconds`` bounds the run by wall clock, counted from its first update, on top of the
+        recipe's episodes: annealing then follows whichever runs out first, and the result depends
+        on the machine's speed. A checkpoint is continued only under the same bound, otherwise it is
+        deleted with a warning, and an agent that a smaller one stopped is trained again.
+
+        Raises:
+            DataError: another training of this seed is writing the folder, or it cannot be written.
+        """
+        if (done := self.finished(seed, seconds)) is not None:
+            return done
+        with FolderLock(self.folder, f".seed-{seed}.lock"):
+            return self._train(seed, seconds, report)
+
+    def _train(self, seed: int, seconds: float | None, report: Report | None) -> Learned:
+        from dataclasses import asdict
+
+        from searchgym.errors import DataError
+        from searchgym.evaluation.machine import note_machine
+
+        from .agent import CandidateAgent
+        from .greedy import GreedyPoint
+        from .live import ENDING, LiveNote
+        from .trainer import CandidateTrainer
+
+        config = self._config(seed, seconds)
+        arenas, dev = self.arenas(report)
+        run = CandidateTrainer(arenas, config, dev=dev, about=self.recipe.digest)
+        checkpoint = self.folder / f"seed-{seed}.checkpoint.safetensors"
+        if checkpoint.is_file():
+            try:
+                run.restore(checkpoint)
+            except DataError as error:  # another recipe's or bound's, or half a file
+                warnings.warn(
+                    f"seed {seed} is trained from the start, and what had been begun is deleted: "
+                    f"{error}",
+                    stacklevel=2,
+                )
+                checkpoint.unlink()
+
+        live = LiveNote(self.folder / f"seed-{seed}{ENDING}", [asdict(p) for p in run.curve])
+
+        def watch(what: str, fraction: float, point: GreedyPoint | None) -> None:
+            told = asdict(point) if point is not None else None
+            live(what, fraction, told)
+            if report is not None:
+                report(what, fraction, told)
+
+        note_machine(self.folder.parent)
+        trained = run.run(watch, checkpoint)
+        agent = CandidateAgent(trained.model, self.builder)
+        curve = [asdict(point) for point in trained.curve]
+        path = self._path(seed)
+        agent.save(
+            path, recipe=self.recipe.digest, seed=seed, curve=curve, episodes=trained.episodes,
+            seconds=trained.seconds, bound=seconds,
+        )  # fmt: skip
+        checkpoint.unlink(missing_ok=True)
+        live.close()
+        return Learned(agent, seed, curve, trained.episodes, trained.seconds, path)
+
+    def arenas(self, report: Report | None = None) -> tuple[list[Arena], Arena]:
+        """Return the environments for training and for model selection; built once."""
+        from .arena import Arena
+
+        if self._arenas is None:
+            if report is not None:
+                report("generating worlds", 0.0, None)
+            train, dev = self.recipe.settings()
+            made = [
+                Arena(f"world {n}", s, self.builder)
+                for n, s in zip([*self.recipe.worlds, "dev"], [*train, dev], strict=True)
+            ]
+            self._arenas = made[:-1], made[-1]
+        return self._arenas
+
+    def release(self) -> None:
+        """Let go of the training worlds' visited states, which hold most of the memory."""
+        self._arenas = None
+        self.builder.clear()
+
+    def _config(self, seed: int, seconds: float | None) -> CandidateTrainConfig:
+        from .trainer import CandidateTrainConfig
+
+        config = CandidateTrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
+        if config.episodes < 1:
+            raise CardError(f"config.episodes={config.episodes}: expected at least 1")
+        return config
+
+    def _path(self, seed: int) -> Path:
+        return self.folder / f"seed-{seed}.safetensors"

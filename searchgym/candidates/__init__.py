@@ -1,1 +1,0 @@
-"""Candidate actions of a state and their numeric features, for agents without language models."""

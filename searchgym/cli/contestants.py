@@ -140,7 +140,6 @@ def _majority(env: SearchEnv, tasks: Sequence[Task]) -> Agent:
     return ConstantAgent(majority_answer(tasks))
 
 
-@cache
 def _candidate(weights: Path | None) -> Agent:
     """The candidate agent with these weights; None: before its first update."""
     agent: Agent = load_known(Registry("trainer")["candidate"]).agent(weights)

@@ -3,7 +3,7 @@
 A curriculum drives the *environment*, so every trainer can have one: it says where on each axis of
 difficulty (:data:`AXES`) the next episode is, and which task it plays. It acts at each episode's
 start, also inside vector environments, where autoreset passes no options. Give an environment one
-by ``gym.make(…, curriculum=…)`` or around it (``searchgym.wrappers.CurriculumWrapper``), our
+by ``gym.make(…, curriculum=…)`` or around it (``sg.CurriculumWrapper``), our
 trainers by a recipe's ``data = {use = "curriculum", curriculum = …}``. It is written as a name, a
 table ``{"use": name, …}``, an import path, or an object (:func:`make_curriculum`):
 

@@ -11,11 +11,10 @@ import pytest
 from searchgym import BestSentenceAgent, ConstantAgent, FirstHitAgent
 from searchgym.agents.oracle import OracleAgent
 from searchgym.benchmark import Rung, transfer
-from searchgym.benchmark.contenders import baselines, source_options, trained
+from searchgym.benchmark.contenders import baselines
 from searchgym.benchmark.lacks import breakdown, lacks
 from searchgym.benchmark.ladder import STEPS, Engines, Ladder, choose, full_ladder
 from searchgym.benchmark.table import ALL_REAL, TransferTable
-from searchgym.cards import card
 from searchgym.errors import CardError
 from tests.small import CORPUS, TASKS
 
@@ -184,24 +183,6 @@ def test_baselines_are_chosen_by_name_or_score() -> None:
     assert baselines(table, ["mine", "first-hit"], {}, "first-hit") == {"mine": "first-hit"}
     with pytest.raises(CardError, match="baseline"):
         baselines(table, ["mine"], {}, "ruls")
-
-
-def test_sources() -> None:
-    assert source_options("graph") == {"engine": "graph"}
-    assert source_options("research") == {"corpus": "research"}
-    assert source_options('{"k": 5}') == {"k": 5}
-    for wrong, why in (
-        ("grap", "unknown source.*graph"),
-        ("self", "by its folder"),
-        ("{k", "no JSON"),
-    ):
-        with pytest.raises(CardError, match=why):
-            source_options(wrong)
-
-
-def test_an_engine_whose_answers_vary_is_no_source(tmp_path: Path) -> None:
-    with pytest.raises(CardError, match="depend on the query"):
-        trained(card("agents", "candidate"), tmp_path, seeds=[0], sources=["simulated_rules"])
 
 
 def test_lost_points_go_with_what_differs(tmp_path: Path) -> None:

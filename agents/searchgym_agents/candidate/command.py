@@ -6,7 +6,7 @@ import dataclasses
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,27 @@ if TYPE_CHECKING:
 
 Settings = Sequence[str] | None
 """What ``--set`` says of a card's table ``train``."""
+
+
+@cache
+def saved_agent(weights: Path | None = None) -> CandidateAgent:
+    """Return the agent with these weights; None: before its first update."""
+    from .agent import CandidateAgent
+    from .features import FeatureBuilder
+
+    if weights is None:
+        return CandidateAgent.untrained(FeatureBuilder(_encoder()))
+    return CandidateAgent.load(weights, _encoder())
+
+
+@cache
+def _encoder() -> WordEncoder:
+    """The word encoder that all agents share, because its vectors take memory."""
+    from searchgym.utils.user_cache import cache_folder
+
+    from .encoder import WordEncoder
+
+    return WordEncoder(cache=cache_folder("vectors"))
 
 
 class CandidateTraining:
@@ -95,23 +116,7 @@ class CandidateTraining:
             seconds=seconds, report=training_bar,
         )  # fmt: skip
 
-    def agent(self, weights: Path | None = None) -> CandidateAgent:
-        """The agent with these weights; None: before its first update."""
-        from .agent import CandidateAgent
-        from .features import FeatureBuilder
-
-        if weights is None:
-            return CandidateAgent.untrained(FeatureBuilder(self._encoder))
-        return CandidateAgent.load(weights, self._encoder)
-
-    @cached_property
-    def _encoder(self) -> WordEncoder:
-        """The word encoder that all agents share, because its vectors take memory."""
-        from searchgym.utils.user_cache import cache_folder
-
-        from .encoder import WordEncoder
-
-        return WordEncoder(cache=cache_folder("vectors"))
+    agent = staticmethod(saved_agent)
 
 
 TRAINER = CandidateTraining()

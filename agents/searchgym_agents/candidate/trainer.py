@@ -2,7 +2,7 @@
 
 Per update: one walk down the tree of each of some questions, following a search the policy might
 take; then one gradient step on every visited state under them. A state's group is all its legal
-actions (``rl.candidate.tree``), so advantages carry no sampling noise. Rewards: F1, a small cost
+actions (``tree``), so advantages carry no sampling noise. Rewards: F1, a small cost
 per search, and evidence shaping (the share of gold passages a search brings, weight annealed to 0:
 this is what teaches a second search before answers can).
 """

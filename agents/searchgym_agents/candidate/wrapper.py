@@ -23,7 +23,7 @@ class CandidateActions(Recorded):
     """Offers the legal candidate actions of each state as a discrete, masked action space.
 
     Action i stands for the i-th candidate: search the question, search a mention, answer a span,
-    refuse, … (``candidates.actions``). Observation: ``features`` (max_actions, F) float32, a row
+    refuse, … (``actions``). Observation: ``features`` (max_actions, F) float32, a row
     per candidate, zero beyond them; ``mask`` (max_actions,) int8, 1 where a candidate stands.
     ``action_masks()`` is what Stable-Baselines3-contrib's MaskablePPO asks for. ``info`` gains
     ``candidates`` (their number) and ``text_observation``.

@@ -1,0 +1,32 @@
+"""What candidate agents are trained against on the ladder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from searchgym_agents.candidate.command import TRAINER
+from searchgym_agents.candidate.contenders import source_options
+
+from searchgym.cards import card
+from searchgym.errors import CardError
+
+
+def test_sources() -> None:
+    assert source_options("graph") == {"engine": "graph"}
+    assert source_options("research") == {"corpus": "research"}
+    assert source_options('{"k": 5}') == {"k": 5}
+    for wrong, why in (
+        ("grap", "unknown source.*graph"),
+        ("self", "by its folder"),
+        ("{k", "no JSON"),
+    ):
+        with pytest.raises(CardError, match=why):
+            source_options(wrong)
+
+
+def test_an_engine_whose_answers_vary_is_no_source(tmp_path: Path) -> None:
+    with pytest.raises(CardError, match="depend on the query"):
+        TRAINER.climbers(
+            card("agents", "candidate"), tmp_path, [0], None, sources=["simulated_rules"]
+        )

@@ -21,8 +21,7 @@ PLUGIN = Plugin(
             "encoder": ("WordEncoder",),
             "scripted": ("BestSentenceAgent", "RandomAgent", "RulesAgent"),
             "training": ("CandidateRecipe", "SeedTrainer"),
-            "wrapper": ("CandidateActions",),
-            "vector_wrapper": ("VectorCandidateActions",),
+            "wrappers": ("CandidateActions", "VectorCandidateActions"),
         }.items()
         for name in names
     },

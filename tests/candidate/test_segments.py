@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from searchgym_agents.candidate.segments import Segments
+from searchgym_agents.candidate.scorer import Segments
 
 
 @settings(deadline=None, max_examples=40)

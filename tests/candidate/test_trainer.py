@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 from searchgym_agents.candidate.agent import CandidateAgent
-from searchgym_agents.candidate.arena import reward
-from searchgym_agents.candidate.enumerated import enumerated_advantages
-from searchgym_agents.candidate.greedy import play_greedily
+from searchgym_agents.candidate.arena import play_greedily, reward
 from searchgym_agents.candidate.trainer import CandidateTrainConfig, CandidateTrainer
+from searchgym_agents.candidate.tree import enumerated_advantages
 
 from searchgym.core.episode import Episode
 from searchgym.core.rollout import run_episodes

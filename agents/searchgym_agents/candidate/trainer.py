@@ -10,26 +10,33 @@ this is what teaches a second search before answers can).
 from __future__ import annotations
 
 import gc
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from searchgym.errors import DataError
 from searchgym.rl.losses.ppo import ppo_loss
 from searchgym.seeding import derive, stream
+from searchgym.utils.state_file import (
+    load_optimizer,
+    optimizer_tensors,
+    read_state,
+    under,
+    write_state,
+)
 from searchgym.utils.threads import one_blas_thread, one_thread
 
-from .arena import Arena, Node
-from .checkpoint import load_checkpoint, save_checkpoint
+from .arena import Arena, GreedyPoint, Node, play_greedily
 from .encoder import Progress
-from .enumerated import enumerated_advantages
-from .greedy import GreedyPoint, play_greedily
 from .scorer import CandidateScorer, segment_log_softmax, stack
-from .tree import Floats, Tree, action_values, choose_search
+from .tree import Floats, Tree, action_values, choose_search, enumerated_advantages
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,7 @@ class TrainedScorer:
     seconds: float
 
 
+_COUNTERS = ("updates", "episodes", "spent", "best_f1")
 Report = Callable[[str, float, GreedyPoint | None], None]
 """Callback that gets the current phase, the fraction done, and a new evaluation if there is one."""
 
@@ -159,7 +167,7 @@ class CandidateTrainer:
                 self._evaluate(done, started, report)
                 if checkpoint is not None:
                     self.spent = time.monotonic() - started
-                    save_checkpoint(self, checkpoint)
+                    self._save(checkpoint)
         if self.dev is not None and self.curve[-1].episodes < self.episodes:
             self._evaluate(1.0, started, report)
         self.spent = time.monotonic() - started
@@ -167,8 +175,42 @@ class CandidateTrainer:
         return TrainedScorer(model.eval(), self.curve, self.episodes, self.updates, self.spent)
 
     def restore(self, checkpoint: str | os.PathLike[str]) -> None:
-        """Continue a run from what ``run(checkpoint=…)`` wrote; raises ``DataError``."""
-        load_checkpoint(self, checkpoint)
+        """Continue a run from what ``run(checkpoint=…)`` wrote.
+
+        Raises:
+            DataError: no such file, not a checkpoint, or one of another configuration.
+        """
+        path = Path(checkpoint)
+        tensors, header = read_state(path, "the candidate trainer")
+        if "config" not in header:
+            raise DataError(f"{path}: not a checkpoint of the candidate trainer: no configuration")
+        ours = json.loads(json.dumps(self.settings()))
+        if header["config"] != ours:
+            changed = sorted(k for k in ours if ours[k] != header["config"].get(k))
+            raise DataError(
+                f"{path}: made with other settings ({', '.join(changed)}); start afresh"
+            )
+        for name in ("model", "mean", "best"):
+            getattr(self, name).load_state_dict(under(tensors, name))
+        load_optimizer(self.optimizer, tensors)
+        for name in _COUNTERS:
+            setattr(self, name, header[name])
+        self.curve = [GreedyPoint(**p) for p in header["curve"]]
+        self.tree.regrow(header["tree"])
+
+    def _save(self, checkpoint: str | os.PathLike[str]) -> None:
+        """Save models, optimizer state, counters and curve in one safetensors file; the old one
+        stays until this is whole."""
+        tensors: dict[str, Tensor] = {}
+        for name in ("model", "mean", "best"):
+            for key, value in getattr(self, name).state_dict().items():
+                tensors[f"{name}/{key}"] = value.detach().clone()
+        tensors |= optimizer_tensors(self.optimizer)
+        header = {
+            "config": self.settings(), **{name: getattr(self, name) for name in _COUNTERS},
+            "curve": [asdict(p) for p in self.curve], "tree": self.tree.to_json(),
+        }  # fmt: skip
+        write_state(Path(checkpoint), tensors, header)
 
     def _progress(self, started: float) -> float:
         done = self.episodes / self.config.episodes if self.config.episodes else 1.0

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ Report = Callable[[str, float, Mapping[str, float] | None], Any]
 LEAST = 0.02
 """Smallest gain in F1 on the development world that counts as learning: with its 300 questions the
 mean of an agent that has not changed moves by as much."""
+EVERY_S = 1.0
+"""Seconds between two notes of a run's progress; an evaluation is noted at once."""
 _KEYS = frozenset({"use", "env", "worlds", "dev", "encoder", "config"})
 
 
@@ -116,6 +119,44 @@ class Learned:
             f"seed {self.seed} learnt nothing: F1 on the development world was {before:.3f} before "
             f"training and is {after:.3f} after {self.episodes:,} episodes; train for more episodes"
         )
+
+
+class LiveNote:
+    """Keeps ``path`` up to date: ``what`` is being done, the ``fraction`` of the run that is done,
+    ``curve`` (the evaluations so far), and the ``seconds`` since the first update.
+
+    A note that cannot be written (a full disk) is left out: training does not depend on it.
+    """
+
+    def __init__(self, path: Path, curve: list[Mapping[str, float]] | None = None) -> None:
+        self.path = path
+        self.curve = [dict(point) for point in curve or ()]
+        self._noted, self._began = 0.0, time.monotonic()
+        self._first: float | None = None
+
+    def __call__(self, what: str, fraction: float, point: Mapping[str, float] | None) -> None:
+        """Take in a report of :class:`CandidateTrainer`."""
+        now = time.monotonic()
+        if point is not None:
+            self.curve.append(dict(point))
+        if self._first is None and fraction > 0:
+            self._first, self._began = fraction, now
+        if point is None and now - self._noted < EVERY_S:
+            return
+        self._noted = now
+        done = fraction - (self._first or 0.0)
+        left = (now - self._began) / done * (1 - fraction) if done > 0 else None
+        value = {"what": what, "fraction": fraction, "left_s": left, "curve": self.curve}
+        partial = self.path.with_name(self.path.name + ".part")
+        try:
+            partial.write_text(json.dumps(value), encoding="utf-8")
+            os.replace(partial, self.path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove the note: what it said is in the trained agent."""
+        self.path.unlink(missing_ok=True)
 
 
 class SeedTrainer:
@@ -210,10 +251,10 @@ class SeedTrainer:
 
         from searchgym.errors import DataError
         from searchgym.evaluation.machine import note_machine
+        from searchgym.reports.sources import LIVE
 
         from .agent import CandidateAgent
-        from .greedy import GreedyPoint
-        from .live import ENDING, LiveNote
+        from .arena import GreedyPoint
         from .trainer import CandidateTrainer
 
         config = self._config(seed, seconds)
@@ -231,7 +272,7 @@ class SeedTrainer:
                 )
                 checkpoint.unlink()
 
-        live = LiveNote(self.folder / f"seed-{seed}{ENDING}", [asdict(p) for p in run.curve])
+        live = LiveNote(self.folder / f"seed-{seed}{LIVE}", [asdict(p) for p in run.curve])
 
         def watch(what: str, fraction: float, point: GreedyPoint | None) -> None:
             told = asdict(point) if point is not None else None

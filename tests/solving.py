@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from searchgym_agents.candidate.actions import candidates
 
 from searchgym.agents.oracle import OracleAgent
 from searchgym.agents.state import read_state
@@ -18,6 +17,7 @@ from searchgym.evaluation.run import episode_for
 from searchgym.seeding import stream
 from searchgym.tasks.families import FAMILIES
 from searchgym.types import Access, Action, Search, Task
+from searchgym_agents.candidate.actions import candidates
 
 OPTIONS = {"corpus": "encyclopedia", "max_turns": 42, "may_abstain": True}
 """Turns enough for the largest group of the family ``aggregate``, a search for each member."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from searchgym_agents.candidate.training import Learned
 
 from searchgym import ConstantAgent, FirstHitAgent, RandomAgent
 from searchgym.agents.oracle import OracleAgent
@@ -18,6 +17,7 @@ from searchgym.benchmark.report import save_report
 from searchgym.errors import CardError, EvaluationError
 from searchgym.evaluation.result import SCHEMA_VERSION, EvalResult
 from searchgym.types import TurnRequest
+from searchgym_agents.candidate.training import Learned
 from tests.small import CORPUS, TASKS
 
 SMALL = Rung("small", "real", {"corpus": CORPUS, "tasks": TASKS}, "by hand")

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from searchgym_agents.candidate.features import FeatureBuilder
-from searchgym_agents.candidate.scorer import CandidateScorer, segment_log_softmax, stack
 
 from searchgym.agents.state import read_state
 from searchgym.core.episode import Episode, run_tools
@@ -21,6 +19,8 @@ from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.rl.advantages.rloo import rloo_advantages
 from searchgym.seeding import derive, stream
+from searchgym_agents.candidate.features import FeatureBuilder
+from searchgym_agents.candidate.scorer import CandidateScorer, segment_log_softmax, stack
 
 LR, ENTROPY, WIDTH = 3e-3, 0.003, 48
 """Learning rate and entropy bonus, which fall during the run; hidden width."""

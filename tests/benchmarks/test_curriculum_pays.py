@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from searchgym_agents.candidate.features import FeatureBuilder
 
 from searchgym.charts.curves import over_seeds
 from searchgym.charts.figure import Figure
@@ -29,6 +28,7 @@ from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.crossed import crossed_interval
 from searchgym.evaluation.intervals import Interval
 from searchgym.seeding import derive
+from searchgym_agents.candidate.features import FeatureBuilder
 
 from .curriculum_learner import EPISODES, Learner
 from .table import show

@@ -25,13 +25,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from searchgym_agents.candidate.features import FeatureBuilder
 
 from searchgym.curricula import make_curriculum
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.crossed import crossed_interval
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import derive
+from searchgym_agents.candidate.features import FeatureBuilder
 
 from .curriculum_learner import EPISODES, Learner
 from .shared_generator import Shared

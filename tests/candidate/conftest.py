@@ -1,12 +1,12 @@
 """A tiny searchable world of hand-made pages for training tests; no encoder, no generator."""
 
 import pytest
-from searchgym_agents.candidate.arena import Arena
-from searchgym_agents.candidate.features import FeatureBuilder
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.envs.search import SearchEnv
 from searchgym.types import Passage, Task
+from searchgym_agents.candidate.arena import Arena
+from searchgym_agents.candidate.features import FeatureBuilder
 
 _FIRST = "Anko Belu Cerdo Dimma Elvar Forst Gelta Hurmo Ilko Jarna Kelmo Lurda".split()
 _CITIES = "Tarsk Olmen Pirda Veld Sorno Quarn Mildo Brast Nerva Huldo Fesk Grano".split()

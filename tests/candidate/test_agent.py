@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 import torch
+
+from searchgym.agents.state import make_state
+from searchgym.errors import DataError
+from searchgym.types import Passage
 from searchgym_agents.candidate.agent import CandidateAgent, inverse_cdf
 from searchgym_agents.candidate.features import FEATURE_NAMES, FeatureBuilder
 from searchgym_agents.candidate.scorer import (
@@ -12,10 +16,6 @@ from searchgym_agents.candidate.scorer import (
     segment_log_softmax,
     stack,
 )
-
-from searchgym.agents.state import make_state
-from searchgym.errors import DataError
-from searchgym.types import Passage
 
 PASSAGE = Passage("p", "Velda Morrin", "Velda Morrin was born in Tarsk. She is a drummer.", "u")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from searchgym_agents.candidate.command import TRAINER
-from searchgym_agents.candidate.contenders import source_options
 
 from searchgym.cards import card
 from searchgym.errors import CardError
+from searchgym_agents.candidate.command import TRAINER
+from searchgym_agents.candidate.contenders import source_options
 
 
 def test_sources() -> None:

@@ -5,14 +5,14 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.candidate.encoder import SCALE, WordEncoder, bundled_model
-from searchgym_agents.candidate.features import FeatureBuilder
 
 from searchgym.agents.state import make_state
 from searchgym.errors import CardError, DataError
 from searchgym.llms.precision import fast_dtype
 from searchgym.questions.words import tokenise
 from searchgym.types import Passage
+from searchgym_agents.candidate.encoder import SCALE, WordEncoder, bundled_model
+from searchgym_agents.candidate.features import FeatureBuilder
 
 TEXTS = [
     "The film was directed by Velda Morrin.",

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from searchgym.cards import card
+from searchgym.errors import CardError
+from searchgym.evaluation.run import evaluate
 from searchgym_agents.candidate.quickstart import (
     PROCESSES,
     Quickstart,
@@ -15,10 +19,6 @@ from searchgym_agents.candidate.quickstart import (
     quickstart,
 )
 from searchgym_agents.candidate.training import CandidateRecipe, Learned, SeedTrainer
-
-from searchgym.cards import card
-from searchgym.errors import CardError
-from searchgym.evaluation.run import evaluate
 
 TINY = CandidateRecipe(
     env={

@@ -6,10 +6,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.candidate.agent import CandidateAgent
-from searchgym_agents.candidate.arena import play_greedily, reward
-from searchgym_agents.candidate.trainer import CandidateTrainConfig, CandidateTrainer
-from searchgym_agents.candidate.tree import enumerated_advantages
 
 from searchgym.core.episode import Episode
 from searchgym.core.rollout import run_episodes
@@ -17,6 +13,10 @@ from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.errors import DataError
 from searchgym.rewards import Reward
 from searchgym.rl import metrics
+from searchgym_agents.candidate.agent import CandidateAgent
+from searchgym_agents.candidate.arena import play_greedily, reward
+from searchgym_agents.candidate.trainer import CandidateTrainConfig, CandidateTrainer
+from searchgym_agents.candidate.tree import enumerated_advantages
 
 pytestmark = pytest.mark.contract
 

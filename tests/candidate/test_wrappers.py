@@ -9,9 +9,6 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import InvalidAction
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import DelayObservation, FrameStackObservation
-from searchgym_agents.candidate.actions import CandidateLimits
-from searchgym_agents.candidate.encoder import WordEncoder
-from searchgym_agents.candidate.features import FEATURE_NAMES
 
 from searchgym import CandidateActions, CurriculumWrapper, RulesAgent, VectorCandidateActions
 from searchgym.curricula import make_curriculum
@@ -20,6 +17,9 @@ from searchgym.envs.checker import same
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.evaluation.run import evaluate
+from searchgym_agents.candidate.actions import CandidateLimits
+from searchgym_agents.candidate.encoder import WordEncoder
+from searchgym_agents.candidate.features import FEATURE_NAMES
 from tests.small import CORPUS, TASKS
 
 

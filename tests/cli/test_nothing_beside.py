@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from searchgym.utils.user_cache import KINDS
 from searchgym_agents.candidate import command
 from searchgym_agents.candidate.agent import CandidateAgent
 from searchgym_agents.candidate.features import FeatureBuilder
-
-from searchgym.utils.user_cache import KINDS
 
 from .conftest import SMALL, Cli
 from .test_train_lm import options as trained

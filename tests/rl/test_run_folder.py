@@ -13,13 +13,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 
 from searchgym.errors import DataError
 from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
 from searchgym.rl.log import LOG, Log, read_log
 from searchgym.rl.saved import ROLLOUTS
 from searchgym.utils.files import FolderLock, write_whole
+from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 from tests.rl.colours import blank, tokenizer
 from tests.rl.test_trainer import trainer
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 
 from searchgym.core.trajectory import to_line
 from searchgym.errors import DataError
@@ -21,6 +20,7 @@ from searchgym.serve.loopback import serving
 from searchgym.utils.files import FolderLock, locked
 from searchgym.viewer.training import FINISHED, RUNNING, STOPPED, WAITING, LogTail, TrainingRun
 from searchgym.viewer.watch import watch_app
+from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 
 from ..browser import accessible, browser, page, served, wait_until
 from .runs import trained

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from searchgym_agents.candidate.encoder import WordEncoder
 
 from searchgym.errors import DataError
 from searchgym.llms.sft import SftConfig
@@ -28,6 +27,7 @@ from searchgym.warmstart.mixture import Mixture, Stage
 from searchgym.warmstart.reading import MARKS, encode_traces, reader_tokenizer
 from searchgym.warmstart.traces import Trace
 from searchgym.warmstart.training import TraceTrainer
+from searchgym_agents.candidate.encoder import WordEncoder
 
 
 class FewWords(WordEncoder):

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from searchgym_agents.candidate.encoder import WordEncoder
 
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
@@ -25,6 +24,7 @@ from searchgym.warmstart.mixture import Stage
 from searchgym.warmstart.reading import MARKS
 from searchgym.warmstart.run import WarmStart, stages, warm_start
 from searchgym.warmstart.traces import DEFAULTS
+from searchgym_agents.candidate.encoder import WordEncoder
 from tests.warmstart.test_lexicon import FewWords
 
 pytestmark = pytest.mark.contract

@@ -12,7 +12,6 @@ from ..core.rollout import run_episodes
 from ..envs.search import SearchEnv
 from ..rl.recipe import Recipe
 from ..rl.roles import roles_asked
-from ..rl.rollouts.noisy import Noisy
 from ..rl.slots.records import SHARED
 from ..seeding import derive
 from ..types import Agent
@@ -25,7 +24,7 @@ EACH = 4
 
 def keywords_of(recipe: Recipe) -> dict[str, Any]:
     """Keywords by which the environment in which a recipe trains differs from the bench's."""
-    return {"engine": dict(NOISY_ENGINE)} if isinstance(recipe.rollout, Noisy) else {}
+    return {"engine": dict(NOISY_ENGINE)} if recipe.needs("noise") else {}
 
 
 def with_rate(table: Mapping[str, Any], lr: float) -> dict[str, Any]:

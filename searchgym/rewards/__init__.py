@@ -9,9 +9,48 @@ an :class:`Outcome` is a reward::
         return 1.0 if len(outcome.answer.split()) <= 5 else 0.0
 """
 
-from .outcome import MEASURES, Outcome
-from .part import RewardPart, gate, per_turn
-from .registry import REWARDS
-from .reward import Reward
+from __future__ import annotations
 
-__all__ = ["MEASURES", "REWARDS", "Outcome", "Reward", "RewardPart", "gate", "per_turn"]
+from typing import TYPE_CHECKING
+
+from ..utils import attach
+
+_WHERE = {
+    "lookups": (
+        "LookedUp", "SCORES", "lookups", "new_evidence", "pages", "queries",
+        "stands_in_results", "token_f1", "useful", "well_formed",
+    ),
+    "outcome": ("MEASURES", "Outcome"),
+    "part": ("Part", "RewardPart", "gate", "per_turn"),
+    "registry": ("REWARDS", "TURN"),
+    "reward": ("Reward",),
+    "search_r1": ("in_form", "structural"),
+    "spec": ("make_part",),
+}  # fmt: skip
+"""Module → the public names it defines."""
+
+if TYPE_CHECKING:
+    from .lookups import SCORES as SCORES
+    from .lookups import LookedUp as LookedUp
+    from .lookups import lookups as lookups
+    from .lookups import new_evidence as new_evidence
+    from .lookups import pages as pages
+    from .lookups import queries as queries
+    from .lookups import stands_in_results as stands_in_results
+    from .lookups import token_f1 as token_f1
+    from .lookups import useful as useful
+    from .lookups import well_formed as well_formed
+    from .outcome import MEASURES as MEASURES
+    from .outcome import Outcome as Outcome
+    from .part import Part as Part
+    from .part import RewardPart as RewardPart
+    from .part import gate as gate
+    from .part import per_turn as per_turn
+    from .registry import REWARDS as REWARDS
+    from .registry import TURN as TURN
+    from .reward import Reward as Reward
+    from .search_r1 import in_form as in_form
+    from .search_r1 import structural as structural
+    from .spec import make_part as make_part
+
+__getattr__, __dir__, __all__ = attach(__name__, _WHERE)

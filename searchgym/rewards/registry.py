@@ -15,8 +15,6 @@ from ..plugins import Registry
 from ..utils import trust
 
 _HERE = "searchgym.rewards."
-PUBLISHED = "searchgym.rewards.published"
-"""Package whose classes are registered by a line ``registered = "name"``, a method a file."""
 TURN = ("search", "access", "call", "invalid", "evidence")
 """Parts of turns that every episode measures, whatever its reward pays for."""
 FINAL = ("em", "f1", "cover_em", "format")
@@ -30,9 +28,9 @@ MEASURED: Mapping[str, str] = {
 """Name → import path of the plain measures."""
 
 
-REWARDS = Registry("reward", MEASURED, package=PUBLISHED)
-"""Name → import path: the plain measures, then the rewards of published methods. Others are named
-by their own import path."""
+REWARDS = Registry("reward", MEASURED, package="searchgym.rewards")
+"""Name → import path: the plain measures, then classes with a line ``registered = "name"``. Others
+are named by their own import path."""
 
 
 def source_digest(measure: Any) -> str:

@@ -12,24 +12,24 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searchgym_agents.methods.c_grpo import CGrpo, connected_share
+from searchgym_agents.methods.clip_delta import of_turns
+from searchgym_agents.methods.deep_researcher import set_f1
+from searchgym_agents.methods.esearch_r1 import Costs
+from searchgym_agents.methods.fathom import Calls, Fathom
+from searchgym_agents.methods.frugal_rag import frugal
+from searchgym_agents.methods.search_gen_v import weighted_share
+from searchgym_agents.methods.search_llm import smoothed_mean
+from searchgym_agents.methods.smart_search import query_score
+from searchgym_agents.methods.step_search import gains, redundancy
+from searchgym_agents.methods.sweet_spot import rung
+from searchgym_agents.methods.tool_rl import NamedCall, call_match
 
 from searchgym.core.episode import Episode
 from searchgym.errors import CardError
 from searchgym.rewards import Reward
 from searchgym.rewards.lookups import lookups, new_evidence
-from searchgym.rewards.published.bounded import of_turns
-from searchgym.rewards.published.c_grpo import CGrpo, connected_share
-from searchgym.rewards.published.costs import Costs
-from searchgym.rewards.published.deep_researcher import set_f1
-from searchgym.rewards.published.fathom import Calls, Fathom
-from searchgym.rewards.published.frugal_rag import frugal
-from searchgym.rewards.published.search_gen_v import weighted_share
-from searchgym.rewards.published.search_llm import smoothed_mean
-from searchgym.rewards.published.search_r1 import structural, texts_in_form
-from searchgym.rewards.published.smart_search import query_score
-from searchgym.rewards.published.step_search import gains, redundancy
-from searchgym.rewards.published.sweet_spot import rung
-from searchgym.rewards.published.tool_rl import NamedCall, call_match
+from searchgym.rewards.search_r1 import structural, texts_in_form
 from searchgym.types import (
     GraphEdge,
     GraphNode,

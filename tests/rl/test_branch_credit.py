@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from searchgym_agents.methods.r3l import opmd_loss
+from searchgym_agents.methods.step_apo import step_pairs
 
 from searchgym.core.episode import Episode
 from searchgym.errors import CardError
 from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
-from searchgym.rl.losses.opmd import opmd_loss
-from searchgym.rl.losses.step_apo import step_pairs
 from searchgym.rl.ops.branches import segments, values
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.records import Played

@@ -14,6 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from searchgym_agents.methods.arpo import EntropyBranches
+from searchgym_agents.methods.dialtree import CHECKS, invalid, stale
+from searchgym_agents.methods.latr import edit_distance, near_tie
+from searchgym_agents.methods.search_r2 import first_fruitless
+from searchgym_agents.methods.slate import StepScore, step_score
 
 from searchgym.core.episode import run_tools
 from searchgym.core.trajectory import read_jsonl
@@ -23,13 +28,8 @@ from searchgym.lab.tree import grow
 from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.branching import Branching, TurnTree
-from searchgym.rl.rollouts.entropy_branches import EntropyBranches
-from searchgym.rl.rollouts.near_ties import edit_distance, near_tie
-from searchgym.rl.rollouts.pruned import CHECKS, invalid, stale
-from searchgym.rl.rollouts.retry import first_fruitless
 from searchgym.rl.saved import ROLLOUTS
 from searchgym.rl.signals.outcome import total
-from searchgym.rl.signals.steps import StepScore, step_score
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan, Workers

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from searchgym_agents.methods.otb import otb_advantages
 
 from searchgym.errors import CardError
 from searchgym.llms.base import Sampling
-from searchgym.rl.advantages.otb import otb_advantages
 from searchgym.rl.collapse import TRACKED, CollapseMonitor, CollapseWarning
 from searchgym.rl.comparison import (
     compares_groups,

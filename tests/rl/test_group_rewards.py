@@ -7,18 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from searchgym_agents.methods.adasearch import AdaSearch
+from searchgym_agents.methods.clip_delta import ClipTurns, DeltaTurns
+from searchgym_agents.methods.dw_grpo import SlopeWeights, slope_weights
+from searchgym_agents.methods.hypereyes import SearchTrace
+from searchgym_agents.methods.saas import HalfClosed, Saas, closed_book
+from searchgym_agents.methods.subsearch import SubSearch, answerability, decomposition, searches
 
 from searchgym.core.episode import Episode
 from searchgym.curricula.schedules import make_schedule
 from searchgym.errors import CardError
-from searchgym.rl.rewards.ada_search import AdaSearch
-from searchgym.rl.rewards.bounded import ClipTurns, DeltaTurns
-from searchgym.rl.rewards.saas import Saas
-from searchgym.rl.rewards.subsearch import SubSearch, answerability, decomposition, searches
-from searchgym.rl.rewards.trace import SearchTrace
-from searchgym.rl.rollouts.half_closed import HalfClosed, closed_book
-from searchgym.rl.schedules.by_metric import ByMetric
-from searchgym.rl.schedules.slope_weights import SlopeWeights, slope_weights
 from searchgym.rl.slots.records import Floats, Group, Played, Rewards, TaskPlan, Workers
 from tests.rl.colours import TASKS as COLOURS
 from tests.rl.colours import player, setting
@@ -242,17 +240,3 @@ def test_half_of_a_group_may_not_search() -> None:
     assert [m.episode.queries for m in group.members[:2]] == [0, 0]
     with pytest.raises(ValueError, match="between 1 and size"):
         HalfClosed(4, 4)
-
-
-def test_a_coefficient_follows_a_metric() -> None:
-    made = ByMetric("kl", "em", [[0.2, 0.0], [0.6, 1.0]], start=0.5, momentum=0.0)
-    assert made.coef(0, {}) == {"kl": 0.5}
-    found = [made.coef(1, {"em": em})["kl"] for em in (0.1, 0.3, 0.4, 0.9, float("nan"))]
-    assert found == pytest.approx([0, 0.25, 0.5, 1, 1])
-    slow, again = ByMetric(momentum=0.5), ByMetric(momentum=0.5)
-    assert slow.coef(1, {"em": 0.0}) == {"entropy": 0.0}
-    again.load_state_dict(slow.state_dict())
-    assert again.coef(2, {"em": 1.0}) == slow.coef(2, {"em": 1.0}) == {"entropy": 0.5}
-    assert ByMetric().coef(1, {"episodes": 1.0}) == {"entropy": 0.0}, "no sound episode"
-    with pytest.raises(ValueError, match="by growing metric"):
-        ByMetric(points=[[1, 0], [0, 1]])

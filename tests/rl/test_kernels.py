@@ -4,16 +4,17 @@ import math
 
 import pytest
 import torch
+from searchgym_agents.methods.clip_cov import clip_cov_weight, covariance, kl_cov_tokens
+from searchgym_agents.methods.kimi import length_reward
 
 from searchgym.rl.ops.aggregate import aggregate_tokens
 from searchgym.rl.ops.clip import clipped_surrogate
-from searchgym.rl.ops.covariance import clip_cov_weight, covariance, kl_cov_tokens
 from searchgym.rl.ops.groups import RewardGroups
 from searchgym.rl.ops.kl import adapted_kl_coefficient, kl
 from searchgym.rl.ops.mask import at_last_token, masked, masked_mean, spread
 from searchgym.rl.ops.ratio import mean_ratio, token_ratio, truncated_weight
-from searchgym.rl.ops.shaping import length_reward, overlong_penalty
 from searchgym.rl.ops.whiten import moments, whiten
+from searchgym.rl.rewards.overlong import overlong_penalty
 
 NAN = float("nan")
 VALUES = torch.tensor([[1.0, 1, 9, 9], [0.5, 0.5, 0.5, 0.5]])

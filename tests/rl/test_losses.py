@@ -4,20 +4,18 @@ import math
 
 import pytest
 import torch
+from searchgym_agents.methods.kimi import kimi_loss
+from searchgym_agents.methods.r3l import opmd_loss
+from searchgym_agents.methods.topr import topr_loss
 
 from searchgym.rl.losses.cispo import cispo_loss
 from searchgym.rl.losses.dpo import dpo_loss, outcome_pairs
 from searchgym.rl.losses.entropy import entropy_loss
 from searchgym.rl.losses.gspo import gspo_loss
-from searchgym.rl.losses.kimi import kimi_loss
 from searchgym.rl.losses.kl import kl_loss
-from searchgym.rl.losses.opmd import opmd_loss
 from searchgym.rl.losses.ppo import ppo_loss
 from searchgym.rl.losses.reinforce import reinforce_loss
-from searchgym.rl.losses.sapo import sapo_loss
 from searchgym.rl.losses.sft import sft_loss
-from searchgym.rl.losses.tis import tis_loss
-from searchgym.rl.losses.topr import topr_loss
 from searchgym.rl.losses.value import value_loss
 
 NAN = float("nan")
@@ -58,15 +56,15 @@ def test_ppo_on_one_token(ratio, adv, dual, expected, flat):
 
 
 def test_on_policy_gradients_coincide():
-    """At ratio 1 PPO, CISPO, TIS, TOPR and SAPO are REINFORCE; so is GSPO per sequence."""
+    """At ratio 1 PPO, CISPO and TOPR are REINFORCE; so is GSPO per sequence."""
     how = {"aggregate": "seq-mean-token-sum"}
     expected = gradient(reinforce_loss, LOGP, ADV, MASK, **how)[2]
     torch.testing.assert_close(expected, -ADV[:, None] * MASK / 2)
     off = {"clip_high": 0.2}
     positive = torch.tensor([True, False])
     for loss, options in (
-        (ppo_loss, {}), (cispo_loss, off), (tis_loss, {}), (topr_loss, {"positive": positive}),
-        (sapo_loss, {}), (gspo_loss, {}),
+        (ppo_loss, {}), (cispo_loss, off), (topr_loss, {"positive": positive}),
+        (gspo_loss, {}),
     ):  # fmt: skip
         _, stats, grad = gradient(loss, LOGP, LOGP, ADV, MASK, **options, **how)
         torch.testing.assert_close(grad, expected)
@@ -104,7 +102,7 @@ def test_splitting_a_batch_changes_nothing_with_global_counts(how):
     mask = (torch.rand(6, 4, generator=draw) > 0.3).float()
     counts = {"tokens": float(mask.sum()), "sequences": float((mask.sum(1) > 0).sum())}
     parts = (slice(0, 1), slice(1, 4), slice(4, 6))
-    for loss in (ppo_loss, gspo_loss, tis_loss, sapo_loss):
+    for loss in (ppo_loss, gspo_loss):
         whole = loss(logp, old, adv, mask, aggregate=how)[0]
         split = [loss(logp[s], old[s], adv[s], mask[s], aggregate=how, **counts)[0] for s in parts]
         torch.testing.assert_close(sum(split), whole)
@@ -161,30 +159,14 @@ def test_cispo_keeps_the_gradient_of_clipped_tokens():
     assert small == pytest.approx(-0.9 * 2)
 
 
-def test_sapo_gates_softly():
-    logp, zero = torch.tensor([[math.log(2)]]), torch.zeros(1, 1)
-    for adv, tau in ((1.0, 1.0), (-1.0, 1.05)):
-        value, _, grad = gradient(sapo_loss, logp, zero, torch.tensor([adv]), ONE)
-        sigmoid = 1 / (1 + math.exp(-tau))
-        assert value == pytest.approx(-adv * 4 / tau * sigmoid)
-        assert grad.item() == pytest.approx(-adv * 4 * sigmoid * (1 - sigmoid) * 2)
-    with pytest.raises(ValueError, match="must be positive"):
-        sapo_loss(logp, zero, torch.ones(1), ONE, tau_negative=0)
-
-
 def test_truncated_importance_sampling():
     logp, old = torch.tensor([[3.0, 0.5], [3.0, 0.5]]).log(), torch.zeros(2, 2)
     ones = torch.ones(2, 2)
-    _, stats, grad = gradient(tis_loss, logp, old, torch.tensor([1.0, -2.0]), ones)
-    torch.testing.assert_close(grad, torch.tensor([[-1, -0.5], [2, 1]]) / 4)
-    assert stats["clipped"] == 0.5
     _, stats, grad = gradient(
         topr_loss, logp, old, torch.tensor([1.0, -2.0]), ones, positive=torch.tensor([1, 0])
     )
     torch.testing.assert_close(grad, torch.tensor([[-1, -1], [2, 1]]) / 4)
     assert stats["clipped"] == 0.25
-    with pytest.raises(ValueError, match="cap must be positive"):
-        tis_loss(logp, old, torch.ones(2), ones, cap=0)
 
 
 def test_kimi_worked_numbers():

@@ -10,6 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searchgym_agents.methods.kimi import kimi_loss
+from searchgym_agents.methods.r3l import opmd_loss
+from searchgym_agents.methods.topr import topr_loss
 
 from searchgym.rl.advantages.distillation import distillation_advantages
 from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
@@ -25,15 +28,10 @@ from searchgym.rl.losses.cispo import cispo_loss
 from searchgym.rl.losses.dpo import dpo_loss
 from searchgym.rl.losses.entropy import entropy_loss
 from searchgym.rl.losses.gspo import gspo_loss
-from searchgym.rl.losses.kimi import kimi_loss
 from searchgym.rl.losses.kl import kl_loss
-from searchgym.rl.losses.opmd import opmd_loss
 from searchgym.rl.losses.ppo import ppo_loss
 from searchgym.rl.losses.reinforce import reinforce_loss
-from searchgym.rl.losses.sapo import sapo_loss
 from searchgym.rl.losses.sft import sft_loss
-from searchgym.rl.losses.tis import tis_loss
-from searchgym.rl.losses.topr import topr_loss
 from searchgym.rl.losses.value import value_loss
 from searchgym.rl.ops.kl import kl
 from searchgym.rl.ops.ratio import truncated_weight
@@ -108,8 +106,6 @@ LOSSES = {
     "gspo": lambda b: gspo_loss(b.x, b.old, b.outcome, b.mask),
     "gspo-turns": lambda b: gspo_loss(b.x, b.old, b.adv, b.mask, turn=b.turn, clip_high=0.3),
     "cispo": lambda b: cispo_loss(b.x, b.old, b.adv, b.mask, clip_high=0.3),
-    "sapo": lambda b: sapo_loss(b.x, b.old, b.adv, b.mask),
-    "tis": lambda b: tis_loss(b.x, b.old, b.adv, b.mask),
     "topr": lambda b: topr_loss(b.x, b.old, b.adv, b.mask, positive=b.outcome > 0),
     "kimi": lambda b: kimi_loss(b.x, b.old, b.outcome, b.mask),
     "opmd": lambda b: opmd_loss(b.x, b.adv, b.mask),

@@ -11,29 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from searchgym_agents.methods.chord import Mix
+from searchgym_agents.methods.fathom_rapo import FathomRAPO, group_scale, solve_rate
+from searchgym_agents.methods.rapo_fkl import forward_kl_loss
+from searchgym_agents.methods.rapo_retention import Retention, retention
+from searchgym_agents.methods.red import ByEntropies
+from searchgym_agents.methods.sasr import ByGradient, imitation_odds
+from searchgym_agents.methods.spear import ReplayedSuccesses, ToolBonus, power_of_two
+from searchgym_agents.methods.stores import Stored, restored, state_of, tensors_of, with_member
 from torch import Tensor
 
 from searchgym.curricula.schedules import make_schedule
 from searchgym.errors import CardError, CheckError
-from searchgym.rl.advantages.group_scaled import group_scale
-from searchgym.rl.advantages.retention import Retention, retention
-from searchgym.rl.data.fathom_rapo import FathomRAPO, solve_rate
-from searchgym.rl.data.self_imitation import ReplayedSuccesses, power_of_two
 from searchgym.rl.data.uniform import UniformTasks
-from searchgym.rl.losses.forward_kl import forward_kl_loss
 from searchgym.rl.losses.sft import SFTLoss
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.rollouts.with_experts import WithExperts
-from searchgym.rl.schedules.by_entropies import ByEntropies
-from searchgym.rl.schedules.by_gradient import ByGradient, imitation_odds
-from searchgym.rl.schedules.mix import Mix
-from searchgym.rl.signals.tool_use import ToolBonus
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import group_of, sample_batch
-from searchgym.rl.stored import Stored, restored, state_of, tensors_of, with_member
 from searchgym.types import Task
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.test_trainer import trainer, weights

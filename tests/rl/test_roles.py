@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from searchgym_agents.methods.asides import Aside, ask
+from searchgym_agents.methods.cosearch import Ranked, _Ranking, clusters, ndcg, order_of
+from searchgym_agents.methods.search_r2_refiner import cut_of
 
 from searchgym.agents.function import FunctionAgent
 from searchgym.core.episode import Episode, run_tools
@@ -22,10 +25,6 @@ from searchgym.rl.launch import Plan
 from searchgym.rl.measures import episode_metrics, role_metrics
 from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.rewards.ranking import ndcg
-from searchgym.rl.rollouts.asides import Aside, ask
-from searchgym.rl.rollouts.ranked import Ranked, _Ranking, clusters, order_of
-from searchgym.rl.rollouts.refined import cut_of
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make

@@ -32,7 +32,6 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"use": "grpo", "std": "population"},
         {"use": "reinforce", "baseline": 0.5},
         {"use": "reinforce_pp", "beta": 0.1, "gamma": 0.9},
-        {"use": "opmd", "baseline": "mean"},
         {"use": "ppo", "level": "turn", "lam": 0.9},
         {"use": "ppo", "level": "bi-level", "lam": 0.9},
         {"use": "distillation", "base": "grpo", "gate": "failed"},

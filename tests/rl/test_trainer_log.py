@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from searchgym_agents.methods.kimi import Prioritized
 
 from searchgym.errors import EngineError
 from searchgym.rl.collapse import CollapseMonitor, CollapseWarning
-from searchgym.rl.data.prioritized import Prioritized
 from searchgym.rl.log import Log
 from searchgym.rl.losses.base import WeightedLoss
 from searchgym.rl.recipe import read

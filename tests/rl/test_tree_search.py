@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from searchgym_agents.methods.rest_mcts import StepQuality, ValuedMcts, qualities, steps
 
 from searchgym.errors import CardError
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.rollouts.branching import TurnTree
 from searchgym.rl.rollouts.mcts import Mcts, SearchNode, backed_up, path
-from searchgym.rl.rollouts.valued_mcts import ValuedMcts
 from searchgym.rl.signals.outcome import total
-from searchgym.rl.signals.quality import StepQuality, qualities, steps
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers

@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from searchgym_agents.methods.a2tgpo import clip_factor, per_root
+from searchgym_agents.methods.decs import redundant_turns
+from searchgym_agents.methods.infopo import gate
+from searchgym_agents.methods.matchtir import greedy, optimal, similarity, transport
+from searchgym_agents.methods.noisy_grpo import gain
+from searchgym_agents.methods.otb import otb_advantages
+from searchgym_agents.methods.salt import Edge
+from searchgym_agents.methods.spa_rl import TurnProgress
+from searchgym_agents.methods.ss_grpo import stage_advantages
+from searchgym_agents.methods.thr import influence
+from searchgym_agents.methods.tool_rl import NamedCall
+from searchgym_agents.methods.verl_rank import effective_rank, entropy_rank, shaped
 from torch import Tensor
 
-from searchgym.rewards.published.tool_rl import NamedCall
-from searchgym.rl.advantages.a2tgpo import clip_factor, per_root
-from searchgym.rl.advantages.decs import redundant_turns
-from searchgym.rl.advantages.effective_rank import effective_rank, entropy_rank, shaped
 from searchgym.rl.advantages.grpo import grpo_advantages
-from searchgym.rl.advantages.infopo import gate
-from searchgym.rl.advantages.noisy_grpo import gain
-from searchgym.rl.advantages.otb import otb_advantages
-from searchgym.rl.advantages.ss_grpo import stage_advantages
-from searchgym.rl.advantages.thr import influence
 from searchgym.rl.ops.compare import standardized, turn_returns
-from searchgym.rl.signals.edge import Edge
 from searchgym.rl.signals.influence import Influence
-from searchgym.rl.signals.matching import greedy, optimal, similarity, transport
-from searchgym.rl.signals.progress import TurnProgress
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make

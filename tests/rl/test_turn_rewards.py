@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from searchgym_agents.methods.clip_cov import covariance
 
 from searchgym.core.episode import Episode
 from searchgym.dialects.base import get_dialect
 from searchgym.errors import CheckError
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.advantages.ppo import ppo_advantages
-from searchgym.rl.ops.covariance import covariance
 from searchgym.rl.ops.kl import kl
 from searchgym.rl.ops.mask import spread
-from searchgym.rl.rewards.gated import Gated
 from searchgym.rl.rewards.turns import added
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.contracts import check_reward
+from searchgym.rl.slots.protocols import Slot
 from searchgym.rl.slots.records import Floats, Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
-from searchgym.rl.slots.samples import group_of, sample_batch
+from searchgym.rl.slots.samples import sample_batch
 from tests.rl.colours import TASKS, player, setting
 
 PLANS = [TaskPlan(task, f"turns.{i}", i) for i, task in enumerate(TASKS[:3])]
@@ -282,22 +283,20 @@ def test_a_broken_episode_is_nobodys_measure_of_length() -> None:
     assert beside.outcome[1:].tolist() == alone.outcome.tolist() == [1.5, 0.5]
 
 
-# --- gates ------------------------------------------------------------------------------------
-def test_a_gate_takes_turn_rewards_from_wrong_answers() -> None:
-    """R · 1[correct], and half of it; the outcome stays, and so do turns that are not there."""
-    group = group_of(3)
-    before = Rewards(np.array([1.0, 0.0, 0.5]), np.array([[0.2, 0.1], [0.4, NAN], [0.3, 0.3]]))
-    signals = {"em": np.array([1.0, 0.0, 0.0])}
-    shut = make("reward", "gated").apply(group, signals, before, {})
-    assert shut.outcome.tolist() == [1.0, 0.0, 0.5]
-    np.testing.assert_allclose(shut.turns, [[0.2, 0.1], [0, NAN], [0, 0]])
-    half = make("reward", {"use": "gated", "otherwise": 0.5}).apply(group, signals, before, {})
-    np.testing.assert_allclose(half.total, [1.3, 0.2, 0.8])
-
-
 def test_what_gates_must_say_so_and_must_gate() -> None:
+    class Gated(Slot):
+        gates = True
+        factor = 0.0
+
+        def apply(
+            self, group: Group, signals: Any, rewards: Rewards, coef: Mapping[str, float]
+        ) -> Rewards:
+            if rewards.turns is None:
+                return rewards
+            factor = np.where(np.arange(len(rewards.turns)) % 2, self.factor, 1.0)
+            return Rewards(rewards.outcome, rewards.turns * factor[:, None])
+
     class Silent(Gated):
-        registered = ""
         gates = False
 
     class Adds(Gated):

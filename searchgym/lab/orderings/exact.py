@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from searchgym_agents.methods.slate import step_score
 
-from ...rl.signals.steps import step_score
 from ..gradients import Bench
 from ..measure import quality
 from ..methods import table_of
@@ -30,7 +30,7 @@ def skilled_at(
 def step_variance(seed: int, *, turns: int) -> dict[str, float]:
     """Variance of what a turn is credited with, if candidates for it are drawn from one prefix and
     scored alone (``siblings``), and if whole chains are drawn and their scores added up
-    (``chains``); scores are SLATE's (``rl.signals.steps.step_score``).
+    (``chains``); scores are SLATE's (:func:`~searchgym_agents.methods.slate.step_score`).
 
     The policy is one that answers at its last turn: the trajectories of ``turns`` turns, with their
     probabilities among themselves. ``siblings`` is the mean over turns, each over its prefixes;

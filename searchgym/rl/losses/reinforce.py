@@ -1,4 +1,4 @@
-"""REINFORCE: the plain policy gradient, without ratio or clip. Also GPG's, RLOO's, ReMax's."""
+"""REINFORCE: the plain policy gradient, without ratio or clip. Also RLOO's, ReMax's."""
 
 from __future__ import annotations
 

@@ -5,14 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
-from ..ops.shaping import overlong_penalty
+from ..ops.shapes import require_rows
 from ..slots.protocols import RunFacts, Slot
 from ..slots.records import Group, Rewards, Signals
 
+_EXACT = 2**53
+"""Limit below which doubles count tokens exactly."""
+
+
+def overlong_penalty(
+    length: Tensor, *, longest: int = 20_480, buffer: int = 4_096, penalty: float = 1.0
+) -> Tensor:
+    """(B,) 0 up to ``longest - buffer``, then linear to ``-penalty`` at ``longest`` and beyond.
+
+    Source: DAPO (arXiv 2503.14476), soft overlong punishment. ``length`` (B,) is in tokens.
+    """
+    require_rows(length=length)
+    if not 0 < buffer <= longest < _EXACT:
+        raise ValueError(
+            f"expected 0 < buffer <= longest < 2**53, got buffer={buffer}, longest={longest}"
+        )
+    over = (length.to(torch.get_default_dtype()) - (longest - buffer)) / buffer
+    return -penalty * over.clamp(0, 1)
+
 
 class Overlong(Slot):
-    """Adds ``ops.shaping.overlong_penalty`` of the signal ``length``; arguments are its own."""
+    """Adds :func:`overlong_penalty` of the signal ``length``; arguments are its own."""
 
     registered = "overlong"
     requires = frozenset({"length"})

@@ -23,7 +23,7 @@ PLACES: Mapping[SlotName, str] = {
     "data": "searchgym.rl.data",
     "schedule": "searchgym.rl.schedules",
 }
-"""The package that holds a slot's classes, one method a file."""
+"""The package that holds the classes of a slot that are not one published method's own."""
 METHODS: Mapping[SlotName, str] = {
     "rollout": "collect",
     "signal": "measure",

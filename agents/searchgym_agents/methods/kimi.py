@@ -1,0 +1,192 @@
+"""Kimi k1.5: mirror descent, a length reward, failed questions more often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from searchgym import Task
+from searchgym.rl import (
+    Batch,
+    Coef,
+    Group,
+    Mean,
+    Output,
+    Reduction,
+    Result,
+    Rewards,
+    Scored,
+    Signals,
+    Slot,
+    Totals,
+    UniformTasks,
+    WeightedLoss,
+    check_positive,
+)
+from searchgym.rl.ops import (
+    Aggregate,
+    Counts,
+    RewardGroups,
+    aggregate_tokens,
+    log_ratio,
+    masked_mean,
+    require_batch,
+    require_rows,
+)
+from searchgym.seeding import stream
+
+
+def kimi_loss(
+    logp: Tensor,
+    old_logp: Tensor,
+    adv: Tensor,
+    mask: Tensor,
+    *,
+    tau: float = 0.1,
+    **counts: Unpack[Counts],
+) -> tuple[Tensor, dict[str, float]]:
+    """``(A - τ Δ)² / (2 τ)`` with Δ = log π(y) - log π_old(y), mean over trajectories.
+
+    Its gradient is ``-(A - τ Δ) ∇ log π(y)``: that of ``-[A log π - τ/2 Δ²]``, and at Δ = 0 that of
+    REINFORCE with A as the advantage. The policy of the iteration's start is old and reference.
+
+    Args:
+        logp, old_logp, mask: (B, T).
+        adv: (B,) R - mean of the group (``dr_grpo_advantages``).
+        tau: how much a trajectory's log-ratio costs.
+
+    Returns:
+        (loss, stats): the mean squared form (A - τ Δ)² and the mean Δ, over these trajectories.
+    """
+    require_batch(mask, adv=adv)
+    if tau <= 0:
+        raise ValueError(f"tau must be positive, got {tau}")
+    delta = log_ratio(logp, old_logp, mask).sum(1, keepdim=True)
+    alive = (mask > 0).any(1, keepdim=True)  # one number per trajectory from here on
+    error = adv.detach()[:, None] - tau * delta
+    squared = aggregate_tokens(error.square(), alive, "seq-mean-token-sum", **counts)
+    stats = {
+        "squared": masked_mean(error.detach().square(), alive),
+        "log_ratio": masked_mean(delta.detach(), alive),
+    }
+    return squared / (2 * tau), stats
+
+
+class KimiLoss(WeightedLoss):
+    """Squared distance to the optimal policy's log-ratio; advantages one per trajectory."""
+
+    registered = "loss:kimi"
+    off_policy: ClassVar[tuple[str, ...]] = ("tau",)
+    requires = frozenset({"old_logp"})
+    default: ClassVar[Aggregate] = "seq-mean-token-sum"
+    reductions: ClassVar[tuple[Reduction, ...]] = (
+        Reduction({}, {"use": "reinforce"}, "on-policy"),
+    )
+
+    def __init__(self, tau: float = 0.1, weight: float = 1.0) -> None:
+        super().__init__(weight)
+        check_positive(tau=tau)
+        self.tau = float(tau)
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        loss, stats = kimi_loss(
+            output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
+            tau=self.tau, **self.counts(totals),
+        )  # fmt: skip
+        count = batch.totals.sequences
+        return loss, {name: Mean(value * count, count) for name, value in stats.items()}
+
+
+def length_reward(length: Tensor, correct: Tensor, group: Tensor) -> Tensor:
+    """(B,) .5 for a group's shortest to -.5 for its longest; wrong answers earn at most 0.
+
+    All 0 where a group's lengths are equal. Source: Kimi k1.5 (arXiv 2501.12599), §2.3.3.
+
+    Args:
+        length: (B,) tokens. correct: (B,) bool. group: (B,) integers.
+    """
+    require_rows(length=length, correct=correct, group=group)
+    length = length.to(torch.get_default_dtype())
+    groups = RewardGroups(length, group)
+    infinite = torch.full_like(groups.mean, float("inf"))
+    shortest = infinite.scatter_reduce(0, groups.index, length, "amin")[groups.index]
+    longest = (-infinite).scatter_reduce(0, groups.index, length, "amax")[groups.index]
+    gain = 0.5 - (length - shortest) / (longest - shortest).clamp_min(1e-9)
+    return groups.advantage(torch.where(correct.bool(), gain, gain.clamp_max(0)))
+
+
+class Shorter(Slot):
+    """Adds ``weight`` (or ``coef["shorter"]``, to warm it up) times ``length_reward``. Members that
+    cannot be scored are left out of the lengths that are compared.
+
+    Args:
+        correct: The signal that says so, where it is at least ``threshold``.
+    """
+
+    registered = "outcome:shorter"
+    reads = frozenset({"shorter"})
+
+    def __init__(self, weight: float = 1.0, correct: str = "em", threshold: float = 0.5) -> None:
+        self.weight, self.correct, self.threshold = float(weight), correct, float(threshold)
+        self.requires = frozenset({"length", correct})
+
+    def apply(
+        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
+    ) -> Rewards:
+        known = ~np.isnan(rewards.outcome)
+        more = np.zeros(len(known))
+        if known.any():
+            gain = length_reward(
+                torch.from_numpy(signals["length"][known]),
+                torch.from_numpy(signals[self.correct][known] >= self.threshold),
+                torch.zeros(int(known.sum()), dtype=torch.long),
+            )
+            more[known] = coef.get("shorter", self.weight) * gain.double().numpy()
+        return Rewards(np.asarray(rewards.outcome + more), rewards.turns)
+
+
+class Prioritized(UniformTasks):
+    """A task's odds are ``1 - success``, its mean ``metric`` over time, and at least ``floor``.
+
+    Args:
+        metric: A signal between 0 and 1; what is added to rewards for length makes no success.
+        momentum: Momentum of each task's mean. Tasks not yet played count as failed.
+    """
+
+    registered = "data:prioritized"
+
+    def __init__(
+        self, floor: float = 0.05, momentum: float = 0.5, *, metric: str = "return"
+    ) -> None:
+        super().__init__()
+        if not 0 < floor <= 1 or not 0 <= momentum < 1:
+            raise ValueError(f"0 < floor ≤ 1 and 0 ≤ momentum < 1, got {floor}, {momentum}")
+        self.floor, self.momentum = float(floor), float(momentum)
+        self.metric, self.requires = metric, frozenset({metric})
+        self.success: dict[str, float] = {}
+
+    def choose(
+        self, tasks: Sequence[Task], key: int, seed: int
+    ) -> tuple[Task, Mapping[str, float]]:
+        odds = np.array([max(1 - self.success.get(t.id, 0.0), self.floor) for t in tasks])
+        return tasks[int(stream(key, "task").choice(len(tasks), p=odds / odds.sum()))], {}
+
+    def observe(self, scored: Scored) -> None:
+        results = scored.signals[self.metric][scored.training]
+        results = results[np.isfinite(results)]
+        if not len(results):
+            return
+        mean, name = float(np.clip(results.mean(), 0, 1)), scored.group.plan.task.id
+        before = self.success.get(name, mean)
+        self.success[name] = self.momentum * before + (1 - self.momentum) * mean
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "success": dict(self.success)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.success = {str(k): float(v) for k, v in state["success"].items()}

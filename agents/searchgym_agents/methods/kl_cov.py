@@ -1,0 +1,70 @@
+"""GRPO in which the tokens that use up the entropy are held back (KL-Cov)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from searchgym.rl import (
+    Batch,
+    Coef,
+    Estimate,
+    Output,
+    Over,
+    Reduction,
+    Result,
+    Totals,
+    WeightedLoss,
+    kl_loss,
+)
+
+from .clip_cov import kl_cov_tokens
+
+
+class KLCov(Over):
+    """KL-Cov: ``base``'s advantages unchanged; the tokens of highest covariance are ``picked`` for
+    the loss ``kl_cov``, beside an unclipped policy loss (same source).
+
+    Args:
+        share: Share of all tokens, at least one.
+    """
+
+    registered = "advantage:kl_cov"
+    needs = frozenset({"old_logp"})
+    provides = frozenset({"picked"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "grpo"}),)
+
+    def __init__(self, base: Any = "grpo", share: float = 2e-4) -> None:
+        super().__init__(base)
+        if not 0 < share <= 1:
+            raise ValueError(f"0 < share ≤ 1, got {share}")
+        self.share = float(share)
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        made: Estimate = self.base.estimate(batch, coef)
+        counted = batch.mask & ~batch.reward.isnan()[:, None]
+        old = batch.need("old_logp")
+        batch.notes["picked"] = kl_cov_tokens(made.adv, old, counted, share=self.share) > 0
+        return made
+
+
+class KLCovLoss(WeightedLoss):
+    """``|log π - log π_old|`` on the tokens that the estimator ``kl_cov`` picked. What the sum is
+    divided by counts all tokens."""
+
+    registered = "loss:kl_cov"
+    off_policy: ClassVar[tuple[str, ...]] = ("weight",)
+    name = "kl_cov"
+    requires = frozenset({"old_logp", "picked"})
+
+    def __init__(self, weight: float = 1.0, **shared: Any) -> None:
+        super().__init__(weight, **shared)
+
+    def __call__(
+        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
+    ) -> Result:
+        return kl_loss(
+            output.logp, batch.need("old_logp"), batch.mask, "abs",
+            weight=batch.note("picked").to(output.logp.dtype),
+            aggregate=self.aggregate, **self.counts(totals),
+        )  # fmt: skip

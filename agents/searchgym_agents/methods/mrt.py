@@ -1,0 +1,74 @@
+"""MRT: against having answered at once, and more for turns after which answering at once would go
+better."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from searchgym.rl import Batch, Coef, Estimate, Floats, GoldLogp, Slot
+from searchgym.rl.ops import masked
+
+
+def mrt_advantages(
+    reward: Tensor, stopping: Tensor, turn: Tensor, mask: Tensor, *, alpha: float = 1.0
+) -> Tensor:
+    """(B, T) R - J_k + ``alpha`` (J_{k+1} - J_k) for the tokens of turn k; of the last turn, after
+    which nothing can be forced, R - J_k.
+
+    Args:
+        reward: (B,) R. stopping: (B, K) J_k, the reward of answering in place of turn k; NaN: not
+            known, such a turn is compared with 0 and has made no progress.
+        turn, mask: (B, T).
+    """
+    here = torch.nan_to_num(stopping)
+    unknown = stopping.isnan()
+    last = torch.where(mask, turn, torch.zeros_like(turn)).amax(1, keepdim=True)
+    number = torch.arange(stopping.shape[1])[None, :]
+    there = (number < last) & ~unknown & ~unknown.roll(-1, 1)
+    progress = torch.where(there, here.roll(-1, 1) - here, torch.zeros_like(here))
+    by_turn = reward.detach()[:, None] - here + alpha * progress
+    adv = by_turn.gather(1, turn.clamp_max(stopping.shape[1] - 1))
+    return masked(torch.nan_to_num(adv).to(reward.dtype), mask)
+
+
+class MRT(Slot):
+    """Reward less that of answering at once, plus ``alpha`` times the turn's progress
+    (:func:`mrt_advantages`). Nothing is compared within a group: an episode is its own baseline.
+
+    Args:
+        alpha: Weight of progress, or ``coef["mrt"]``.
+        worth: Reward of a right answer, in which ``gold_chance`` is counted.
+    """
+
+    registered = "advantage:mrt"
+    relative: ClassVar[bool] = False
+    requires = frozenset({"gold_chance"})
+    reads = frozenset({"mrt"})
+
+    def __init__(self, alpha: float = 1.0, worth: float = 1.0) -> None:
+        self.alpha, self.worth = float(alpha), float(worth)
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        mask = batch.mask & ~batch.reward.isnan()[:, None]
+        stopping = self.worth * batch.signal("gold_chance")
+        alpha = coef.get("mrt", self.alpha)
+        return Estimate(mrt_advantages(batch.reward, stopping, batch.turn, mask, alpha=alpha))
+
+
+class GoldChance(GoldLogp):
+    """``gold_chance``: (M, K) the probability that an answer forced in place of each turn is the
+    gold one (a task's first), word for word: the expected exact match of stopping there (MRT, arXiv
+    2503.07572, whose code samples such answers). NaN as in ``gold_logp``.
+    """
+
+    registered = "signal:gold_chance"
+    by_turn = frozenset({"gold_chance"})
+    provides = frozenset({"gold_chance"})
+
+    def value(self, logp: Floats, counts: Floats) -> Floats:
+        chances: Floats = np.exp(logp)
+        return chances

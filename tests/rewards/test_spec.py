@@ -189,7 +189,7 @@ def test_a_look_at_the_names_imports_no_method() -> None:
     code = (
         "import sys; from searchgym.rewards import REWARDS, Reward\n"
         "assert len(REWARDS) > 30; Reward.of('em')\n"
-        "used = [m for m in sys.modules if m.startswith('searchgym.rewards.published.')]\n"
+        "used = [m for m in sys.modules if m.startswith('searchgym_agents.methods.')]\n"
         "assert not used, used"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

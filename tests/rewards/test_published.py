@@ -12,18 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from searchgym_agents.methods.c_grpo import CGrpo, connected_share
-from searchgym_agents.methods.clip_delta import of_turns
-from searchgym_agents.methods.deep_researcher import set_f1
-from searchgym_agents.methods.esearch_r1 import Costs
-from searchgym_agents.methods.fathom import Calls, Fathom
-from searchgym_agents.methods.frugal_rag import frugal
-from searchgym_agents.methods.search_gen_v import weighted_share
-from searchgym_agents.methods.search_llm import smoothed_mean
-from searchgym_agents.methods.smart_search import query_score
-from searchgym_agents.methods.step_search import gains, redundancy
-from searchgym_agents.methods.sweet_spot import rung
-from searchgym_agents.methods.tool_rl import NamedCall, call_match
 
 from searchgym.core.episode import Episode
 from searchgym.errors import CardError
@@ -40,6 +28,18 @@ from searchgym.types import (
     ToolResult,
     ToolSpec,
 )
+from searchgym_agents.methods.c_grpo import CGrpo, connected_share
+from searchgym_agents.methods.clip_delta import of_turns
+from searchgym_agents.methods.deep_researcher import set_f1
+from searchgym_agents.methods.esearch_r1 import Costs
+from searchgym_agents.methods.fathom import Calls, Fathom
+from searchgym_agents.methods.frugal_rag import frugal
+from searchgym_agents.methods.search_gen_v import weighted_share
+from searchgym_agents.methods.search_llm import smoothed_mean
+from searchgym_agents.methods.smart_search import query_score
+from searchgym_agents.methods.step_search import gains, redundancy
+from searchgym_agents.methods.sweet_spot import rung
+from searchgym_agents.methods.tool_rl import NamedCall, call_match
 
 from ..small import PASSAGES, TASKS, episode, play
 

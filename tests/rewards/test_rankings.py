@@ -10,11 +10,11 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from searchgym_agents.methods.rankings import Leser, cosine, rank_value
 
 import searchgym  # noqa: F401 (registers the environments)
 from searchgym.core.episode import Episode
 from searchgym.rewards import Reward
+from searchgym_agents.methods.rankings import Leser, cosine, rank_value
 
 from ..small import PASSAGES, TASKS, episode, play
 

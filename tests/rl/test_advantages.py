@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from searchgym_agents.methods.opo import opo_advantages
 
 from searchgym.rl.advantages.distillation import distillation_advantages
 from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
@@ -23,6 +22,7 @@ from searchgym.rl.advantages.rloo import rloo_advantages
 from searchgym.rl.ops.mask import at_last_token
 from searchgym.rl.ops.returns import reward_to_go
 from searchgym.rl.ops.whiten import moments, whiten
+from searchgym_agents.methods.opo import opo_advantages
 
 NAN = float("nan")
 ONE_WINNER = torch.tensor([1.0, 0, 0, 0])

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from searchgym_agents.methods.mt_grpo import shown_by_turn
 
 from searchgym.envs.search import SearchEnv
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.types import Task
+from searchgym_agents.methods.mt_grpo import shown_by_turn
 from tests.rl import lookup
 from tests.small import CORPUS, TASKS
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.methods.r3l import opmd_loss
-from searchgym_agents.methods.step_apo import step_pairs
 
 from searchgym.core.episode import Episode
 from searchgym.errors import CardError
@@ -21,6 +19,8 @@ from searchgym.rl.slots.records import Played
 from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import group_of
 from searchgym.seeding import stream
+from searchgym_agents.methods.r3l import opmd_loss
+from searchgym_agents.methods.step_apo import step_pairs
 
 
 def forest(

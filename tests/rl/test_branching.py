@@ -14,11 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.methods.arpo import EntropyBranches
-from searchgym_agents.methods.dialtree import CHECKS, invalid, stale
-from searchgym_agents.methods.latr import edit_distance, near_tie
-from searchgym_agents.methods.search_r2 import first_fruitless
-from searchgym_agents.methods.slate import StepScore, step_score
 
 from searchgym.core.episode import run_tools
 from searchgym.core.trajectory import read_jsonl
@@ -37,6 +32,11 @@ from searchgym.rl.slots.registry import make
 from searchgym.rl.trainer import Trainer
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import tree
+from searchgym_agents.methods.arpo import EntropyBranches
+from searchgym_agents.methods.dialtree import CHECKS, invalid, stale
+from searchgym_agents.methods.latr import edit_distance, near_tie
+from searchgym_agents.methods.search_r2 import first_fruitless
+from searchgym_agents.methods.slate import StepScore, step_score
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.test_trainer import trainer
 

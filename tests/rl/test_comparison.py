@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.methods.otb import otb_advantages
 
 from searchgym.errors import CardError
 from searchgym.llms.base import Sampling
@@ -30,6 +29,7 @@ from searchgym.rl.slots.records import Rewards, Scored
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.registry import make as make_slot
 from searchgym.rl.slots.samples import group_of
+from searchgym_agents.methods.otb import otb_advantages
 from tests.rl.test_trainer import trainer
 
 ALONE = {"ones", "ppo", "ppo_turn", "ppo_bi_level", "reinforce", "reinforce_pp", "remax"}

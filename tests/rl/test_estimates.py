@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pytest
 import torch
-from searchgym_agents.methods.stratified_grpo import stratified_advantages
 
 from searchgym.errors import CardError
 from searchgym.rl.advantages.dr_grpo import DrGRPO
@@ -17,6 +16,7 @@ from searchgym.rl.slots.batch import Batch, Estimate, Output
 from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import group_of, sample_batch
+from searchgym_agents.methods.stratified_grpo import stratified_advantages
 from tests.rl.test_trainer import trainer, weights
 
 

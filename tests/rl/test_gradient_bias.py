@@ -8,7 +8,6 @@ import itertools
 
 import pytest
 import torch
-from searchgym_agents.methods.opo import opo_advantages
 
 from searchgym.rl.advantages.distillation import distillation_advantages
 from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
@@ -20,6 +19,7 @@ from searchgym.rl.losses.cispo import cispo_loss
 from searchgym.rl.losses.gspo import gspo_loss
 from searchgym.rl.losses.ppo import ppo_loss
 from searchgym.rl.losses.reinforce import reinforce_loss
+from searchgym_agents.methods.opo import opo_advantages
 
 P = 0.3
 TRUTH = P * (1 - P)

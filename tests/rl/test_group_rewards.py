@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+
+from searchgym.core.episode import Episode
+from searchgym.curricula.schedules import make_schedule
+from searchgym.errors import CardError
+from searchgym.rl.slots.records import Floats, Group, Played, Rewards, TaskPlan, Workers
 from searchgym_agents.methods.adasearch import AdaSearch
 from searchgym_agents.methods.clip_delta import ClipTurns, DeltaTurns
 from searchgym_agents.methods.dw_grpo import SlopeWeights, slope_weights
 from searchgym_agents.methods.hypereyes import SearchTrace
 from searchgym_agents.methods.saas import HalfClosed, Saas, closed_book
 from searchgym_agents.methods.subsearch import SubSearch, answerability, decomposition, searches
-
-from searchgym.core.episode import Episode
-from searchgym.curricula.schedules import make_schedule
-from searchgym.errors import CardError
-from searchgym.rl.slots.records import Floats, Group, Played, Rewards, TaskPlan, Workers
 from tests.rl.colours import TASKS as COLOURS
 from tests.rl.colours import player, setting
 from tests.small import TASKS, episode, play

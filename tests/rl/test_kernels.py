@@ -4,8 +4,6 @@ import math
 
 import pytest
 import torch
-from searchgym_agents.methods.clip_cov import clip_cov_weight, covariance, kl_cov_tokens
-from searchgym_agents.methods.kimi import length_reward
 
 from searchgym.rl.ops.aggregate import aggregate_tokens
 from searchgym.rl.ops.clip import clipped_surrogate
@@ -15,6 +13,8 @@ from searchgym.rl.ops.mask import at_last_token, masked, masked_mean, spread
 from searchgym.rl.ops.ratio import mean_ratio, token_ratio, truncated_weight
 from searchgym.rl.ops.whiten import moments, whiten
 from searchgym.rl.rewards.overlong import overlong_penalty
+from searchgym_agents.methods.clip_cov import clip_cov_weight, covariance, kl_cov_tokens
+from searchgym_agents.methods.kimi import length_reward
 
 NAN = float("nan")
 VALUES = torch.tensor([[1.0, 1, 9, 9], [0.5, 0.5, 0.5, 0.5]])

@@ -4,9 +4,6 @@ import math
 
 import pytest
 import torch
-from searchgym_agents.methods.kimi import kimi_loss
-from searchgym_agents.methods.r3l import opmd_loss
-from searchgym_agents.methods.topr import topr_loss
 
 from searchgym.rl.losses.cispo import cispo_loss
 from searchgym.rl.losses.dpo import dpo_loss, outcome_pairs
@@ -17,6 +14,9 @@ from searchgym.rl.losses.ppo import ppo_loss
 from searchgym.rl.losses.reinforce import reinforce_loss
 from searchgym.rl.losses.sft import sft_loss
 from searchgym.rl.losses.value import value_loss
+from searchgym_agents.methods.kimi import kimi_loss
+from searchgym_agents.methods.r3l import opmd_loss
+from searchgym_agents.methods.topr import topr_loss
 
 NAN = float("nan")
 ONE = torch.ones(1, 1)

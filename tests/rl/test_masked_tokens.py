@@ -10,9 +10,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from searchgym_agents.methods.kimi import kimi_loss
-from searchgym_agents.methods.r3l import opmd_loss
-from searchgym_agents.methods.topr import topr_loss
 
 from searchgym.rl.advantages.distillation import distillation_advantages
 from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
@@ -36,6 +33,9 @@ from searchgym.rl.losses.value import value_loss
 from searchgym.rl.ops.kl import kl
 from searchgym.rl.ops.ratio import truncated_weight
 from searchgym.rl.ops.turns import turn_ends, turn_starts
+from searchgym_agents.methods.kimi import kimi_loss
+from searchgym_agents.methods.r3l import opmd_loss
+from searchgym_agents.methods.topr import topr_loss
 
 
 @dataclasses.dataclass

@@ -11,14 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.methods.chord import Mix
-from searchgym_agents.methods.fathom_rapo import FathomRAPO, group_scale, solve_rate
-from searchgym_agents.methods.rapo_fkl import forward_kl_loss
-from searchgym_agents.methods.rapo_retention import Retention, retention
-from searchgym_agents.methods.red import ByEntropies
-from searchgym_agents.methods.sasr import ByGradient, imitation_odds
-from searchgym_agents.methods.spear import ReplayedSuccesses, ToolBonus, power_of_two
-from searchgym_agents.methods.stores import Stored, restored, state_of, tensors_of, with_member
 from torch import Tensor
 
 from searchgym.curricula.schedules import make_schedule
@@ -33,6 +25,14 @@ from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import group_of, sample_batch
 from searchgym.types import Task
+from searchgym_agents.methods.chord import Mix
+from searchgym_agents.methods.fathom_rapo import FathomRAPO, group_scale, solve_rate
+from searchgym_agents.methods.rapo_fkl import forward_kl_loss
+from searchgym_agents.methods.rapo_retention import Retention, retention
+from searchgym_agents.methods.red import ByEntropies
+from searchgym_agents.methods.sasr import ByGradient, imitation_odds
+from searchgym_agents.methods.spear import ReplayedSuccesses, ToolBonus, power_of_two
+from searchgym_agents.methods.stores import Stored, restored, state_of, tensors_of, with_member
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.test_trainer import trainer, weights
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.methods.istar import ImplicitReward
-from searchgym_agents.methods.mrt import GoldChance, mrt_advantages
-from searchgym_agents.methods.pav import ProverProgress, best_of, recall
 
 from searchgym.rl.recipe import read
 from searchgym.rl.signals.gold import GoldLogp
 from searchgym.rl.signals.outcome import total
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
+from searchgym_agents.methods.istar import ImplicitReward
+from searchgym_agents.methods.mrt import GoldChance, mrt_advantages
+from searchgym_agents.methods.pav import ProverProgress, best_of, recall
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.test_trainer import trainer, weights
 from tests.rl.test_turn_credit import close, estimate, turns

@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.methods.asides import Aside, ask
-from searchgym_agents.methods.cosearch import Ranked, _Ranking, clusters, ndcg, order_of
-from searchgym_agents.methods.search_r2_refiner import cut_of
 
 from searchgym.agents.function import FunctionAgent
 from searchgym.core.episode import Episode, run_tools
@@ -31,6 +28,9 @@ from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import sample_batch
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.types import CallContext, Failure, Hit, Query, Ranking, ToolCall
+from searchgym_agents.methods.asides import Aside, ask
+from searchgym_agents.methods.cosearch import Ranked, _Ranking, clusters, ndcg, order_of
+from searchgym_agents.methods.search_r2_refiner import cut_of
 from tests.rl import colours, lookup
 
 NEEDED = {"ai_searchplanner": "generator", "cosearch": "ranker", "search_r2_refiner": "refiner"}

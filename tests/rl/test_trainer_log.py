@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.methods.kimi import Prioritized
 
 from searchgym.errors import EngineError
 from searchgym.rl.collapse import CollapseMonitor, CollapseWarning
@@ -26,6 +25,7 @@ from searchgym.rl.slots.records import Rewards
 from searchgym.rl.trainer import Trainer
 from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Failure, Query, Ranking
+from searchgym_agents.methods.kimi import Prioritized
 from tests.rl.colours import setting
 from tests.rl.test_trainer import trainer, weights
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.methods.rest_mcts import StepQuality, ValuedMcts, qualities, steps
 
 from searchgym.errors import CardError
 from searchgym.rl.recipe import Recipe, read
@@ -20,6 +19,7 @@ from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
+from searchgym_agents.methods.rest_mcts import StepQuality, ValuedMcts, qualities, steps
 from tests.rl import lookup
 from tests.rl.test_branch_credit import forest
 from tests.rl.test_branching import path as turns_of

@@ -8,6 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
+from searchgym.rl.advantages.grpo import grpo_advantages
+from searchgym.rl.ops.compare import standardized, turn_returns
+from searchgym.rl.signals.influence import Influence
+from searchgym.rl.slots.batch import Batch
+from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
+from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.samples import sample_batch
 from searchgym_agents.methods.a2tgpo import clip_factor, per_root
 from searchgym_agents.methods.decs import redundant_turns
 from searchgym_agents.methods.infopo import gate
@@ -20,15 +29,6 @@ from searchgym_agents.methods.ss_grpo import stage_advantages
 from searchgym_agents.methods.thr import influence
 from searchgym_agents.methods.tool_rl import NamedCall
 from searchgym_agents.methods.verl_rank import effective_rank, entropy_rank, shaped
-from torch import Tensor
-
-from searchgym.rl.advantages.grpo import grpo_advantages
-from searchgym.rl.ops.compare import standardized, turn_returns
-from searchgym.rl.signals.influence import Influence
-from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.registry import make
-from searchgym.rl.slots.samples import sample_batch
 from tests.rl.colours import TASKS, player, setting
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from searchgym_agents.methods.clip_cov import covariance
 
 from searchgym.core.episode import Episode
 from searchgym.dialects.base import get_dialect
@@ -25,6 +24,7 @@ from searchgym.rl.slots.protocols import Slot
 from searchgym.rl.slots.records import Floats, Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import sample_batch
+from searchgym_agents.methods.clip_cov import covariance
 from tests.rl.colours import TASKS, player, setting
 
 PLANS = [TaskPlan(task, f"turns.{i}", i) for i, task in enumerate(TASKS[:3])]

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+
 from searchgym_agents.methods.slate import step_score
 
 from ..gradients import Bench

@@ -358,6 +358,8 @@ class Segment(NamedTuple):
     """The passages this segment shows, for agents that read records rather than text."""
     asked: str = ""
     """The question alone, where the text is a whole prompt around it."""
+    rewritten: bool = False
+    """True if a text of the policy's stands here as wrappers rewrote it."""
 
     @property
     def text(self) -> str:

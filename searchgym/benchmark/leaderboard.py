@@ -246,7 +246,15 @@ def _identity(result: EvalResult) -> tuple[str, dict[str, Any] | None]:
 
 def _is_plain(settings: Mapping[str, Any]) -> bool:
     """True if keywords alone make the environment."""
-    beyond = ("class", "params", "curriculum", "time_limit", "reward_transforms", "sources")
+    beyond = (
+        "class",
+        "params",
+        "curriculum",
+        "time_limit",
+        "reward_transforms",
+        "wrappers",
+        "sources",
+    )
     return not any(settings.get(name) for name in beyond)
 
 

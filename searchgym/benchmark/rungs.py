@@ -49,8 +49,8 @@ class Rung:
     one."""
 
     def env(self) -> SearchEnv:
-        """Make the environment in which they are asked; wrappers are carried over or refused."""
-        return search_env(self.make(**self.keywords))
+        """Make the environment in which they are asked, with the effects of its wrappers."""
+        return search_env(self.make(**self.keywords), stepped=True)
 
     def tasks(self, shared: SearchEnv, seed: int = 0) -> list[Task]:
         """The questions asked: all, or ``cap`` of them in the set's order."""
@@ -73,7 +73,7 @@ def rungs_of(envs: Sequence[Any]) -> list[Rung]:
         if isinstance(given, Rung):
             rungs.append(given)
             continue
-        env = search_env(given)
+        env = search_env(given, stepped=True)
         spec = getattr(given, "spec", None)
         name = given if isinstance(given, str) else spec.id if spec else env.corpus.name
         used = {rung.name for rung in rungs}

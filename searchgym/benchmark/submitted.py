@@ -193,7 +193,7 @@ def _checked(path: Path, rebuild: bool, trust: bool) -> Checked:
     return Checked(tuple(right), tuple(wrong), tuple(untried), repeated, lost, chosen, asked)
 
 
-_UNUSUAL = ("class", "curriculum", "reward_transforms")
+_UNUSUAL = ("class", "curriculum", "reward_transforms", "wrappers")
 """Settings that a file cannot bring back."""
 _BROKEN = (SearchGymError, LookupError, TypeError, ValueError, AttributeError, OSError)
 """Errors of following what a file says, which may be anything."""

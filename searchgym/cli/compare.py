@@ -154,7 +154,8 @@ def _require_settings(names: Sequence[str], results: Sequence[EvalResult]) -> No
 
 
 _BEYOND_KEYWORDS = (
-    "class", "params", "curriculum", "time_limit", "reward_transforms", "sources",
+    "class", "params", "curriculum", "time_limit", "reward_transforms", "wrappers",
+    "sources",
 )  # fmt: skip
 """Settings that results name only where an environment has them (``evaluation.run``)."""
 

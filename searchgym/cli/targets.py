@@ -92,11 +92,11 @@ def make_search_env(
     """:func:`make`, for commands that need SearchGym's own environments.
 
     ``stepped``: the command steps the environment itself; others play its episodes, with the
-    effects of wrappers, and refuse what only ``step`` would do.
+    effects of wrappers.
     """
     env = make(name, settings, **keywords)
     if not stepped:
-        return search_env(env)
+        return search_env(env, stepped=True)
     if not isinstance(env.unwrapped, SearchEnv):
         raise CardError(f"{name} is a {type(env.unwrapped).__name__}; this needs a SearchEnv")
     return env.unwrapped

@@ -368,6 +368,38 @@ class Episode(EpisodeState):
             of_turns = [*(turn.reward_parts for turn in self.turns[:-1]), parts]
             self.parts |= paying.totals(of_turns, final)
 
+    def amend(self, turns: int, text: str, reward: float, end: End | None = None) -> None:
+        """Hold what wrappers around the environment made of an action.
+
+        Args:
+            turns: How many of the last turns came of the action; the first of them counts as the
+                policy's.
+            text: What the policy wrote.
+            reward: What it was paid for them, in all.
+            end: Why the wrappers ended the episode, where they did.
+        """
+        self.events.append(("amend", turns, text, reward, end))
+        if end is not None:
+            if turns:
+                last = self.turns.pop()
+            else:
+                turns, active = 1, self.contexts.active
+                role, seen = self.contexts.role(active), self.contexts.visible_ids(active)
+                nothing = Invalid("a wrapper ended the episode")
+                last = Turn(len(self.turns), active, role, seen, text, nothing, (), (), (), {}, 0.0)
+            opened = Opened(*last[:7])
+            outcome = Outcome(self, opened, last.calls, last.results, end)
+            self._finish(outcome, opened, last.calls, last.results, end)
+        first = len(self.turns) - turns
+        for place, turn in enumerate(self.turns[first:], first):
+            if place > first:
+                turn = turn._replace(text="", spans=(), reward=0.0)
+            elif not text.startswith(turn.text):
+                turn = turn._replace(text=text, spans=(), reward=reward)
+            else:
+                turn = turn._replace(reward=reward)
+            self.turns[place] = turn
+
     def _transformed(self, reward: float) -> float:
         for transform in self.config.reward_transforms:
             given = transform(reward)

@@ -25,10 +25,20 @@ SNAPSHOT_VERSION = 1
 
 
 def fork(episode: Episode, at: int | None, branch: int | None) -> Episode:
-    """Copy an episode after its first ``at`` turns (:meth:`Episode.fork`).
+    """Copy an episode after its first ``at`` turns (:meth:`Episode.fork`)."""
+    at, config = config_of_fork(episode, at, branch)
+    copy = type(episode)(config, parent=(episode.config.episode_id, at))
+    _replay(copy, episode.events, turns=at)
+    return copy
+
+
+def config_of_fork(
+    episode: Episode, at: int | None, branch: int | None
+) -> tuple[int, EpisodeConfig]:
+    """Return the turns that a fork copies and its config.
 
     Raises:
-        EpisodeError: it has no such turn, or ``branch`` is less than 1.
+        EpisodeError: the episode has no such turn, or ``branch`` is less than 1.
     """
     turns = len(episode.turns)
     at = turns if at is None else at
@@ -40,9 +50,7 @@ def fork(episode: Episode, at: int | None, branch: int | None) -> Episode:
             raise EpisodeError(f"a branch is numbered from 1, got {branch}")
         number = derive(own.branch, "fork", branch) if own.branch else branch
         config = replace(own, branch=number, episode_id=f"{own.episode_id}~{branch}")
-    copy = type(episode)(config, parent=(own.episode_id, at))
-    _replay(copy, episode.events, turns=at)
-    return copy
+    return at, config
 
 
 def snapshot(episode: Episode) -> dict[str, Any]:
@@ -106,11 +114,14 @@ def restore(
 def _replay(episode: Episode, events: Sequence[tuple[Any, ...]], turns: int | None = None) -> None:
     """Feed logged inputs to an episode, until it has so many turns."""
     for event in events:
-        if turns is not None and len(episode.turns) >= turns and event[0] != "receive":
+        reached = turns is not None and len(episode.turns) >= turns
+        if reached and event[0] not in ("receive", "amend"):
             return
         if event[0] == "act":
             episode.act(event[2], context=event[1])
         elif event[0] == "fail":
             episode.fail(*event[1])
+        elif event[0] == "amend":
+            episode.amend(*event[1:])
         else:
             episode.receive(event[1])

@@ -60,8 +60,8 @@ class SearchEnv(gym.Env[Any, str]):
     ``render_mode``.
 
     Subclasses change how episodes begin by overriding :meth:`start`, and what they are paid by
-    overriding :meth:`reward`: hooks that whatever plays episodes calls. Overriding ``step`` or
-    ``reset`` changes this class alone: trainers and evaluation refuse such a subclass by name.
+    overriding :meth:`reward`: hooks that whatever plays episodes calls. Where a subclass overrides
+    ``step`` or ``reset``, evaluation and trainers play it through these, which is slower.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 (as in Gymnasium)

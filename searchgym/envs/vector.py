@@ -25,7 +25,7 @@ from .info import step_info
 from .search import SearchEnv
 from .spaces import MAX_TEXT, FreeText
 from .stack import stack_infos
-from .unwrap import require_hooks, search_env
+from .unwrap import search_env
 
 Arrays = tuple[
     tuple[Any, ...], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
@@ -54,7 +54,7 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         self,
         num_envs: int = 1,
         *,
-        env: SearchEnv | None = None,
+        env: Any = None,
         render_mode: str | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         gc_freeze: bool = True,
@@ -72,9 +72,8 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         self.render_mode = render_mode
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
-        self.env = SearchEnv(**options) if env is None else env.copy()
+        self.env = SearchEnv(**options) if env is None else search_env(env)
         self.env.time_limit = _limited(self.env.time_limit, max_episode_steps)
-        require_hooks(self.env)
         self.single_action_space = FreeText(MAX_TEXT)
         self.single_observation_space = self.env.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)

@@ -47,7 +47,7 @@ def baselines(
         seed: Seed of the evaluation and of the random agent.
         progress: Told how many episodes have just finished.
     """
-    shared, others = search_env(env), public_names()
+    shared, others = search_env(env, stepped=True), public_names()
     chosen = list(shared.tasks if tasks is None else tasks)
     table: dict[str, dict[str, float]] = {}
 

@@ -148,7 +148,7 @@ def sentence(env: Any) -> str:
     from ..envs.unwrap import search_env
     from .run import evaluate
 
-    shared = search_env(env)
+    shared = search_env(env, stepped=True)
     if shared.rules.one_search:
         return _of_queries(shared)
     tried = shared.tasks[:: math.ceil(len(shared.tasks) / TRIED)]

@@ -171,7 +171,7 @@ def _work(parent: Channel, share: tuple[Build, How]) -> dict[str, float]:
             yield question
 
     agent, env = build()
-    env = fixed(search_env(env))
+    env = fixed(search_env(env, stepped=True))
     play(agent, env, questions(), how, lambda done: parent.send(("finished", done)))
     return usage_of(agent)
 

@@ -17,6 +17,7 @@ from ..core.rules import checked_switch, name_of
 from ..curricula import Uniform, number_table
 from ..dialects.base import get_dialect
 from ..envs.search import SearchEnv
+from ..envs.stepping import SteppedEnv
 from ..envs.unwrap import search_env
 from ..errors import CardError, EvaluationError
 from ..objects import check_whole
@@ -77,8 +78,8 @@ def evaluate(
             ``fingerprint``, ``sampling`` and ``usage`` (numbers that grow) are recorded where it
             has them.
         env: An environment, wrapped or not, its id, or a Gymnasium spec. Its ``params``,
-            ``search_enabled`` and scheduled curriculum hold, and so do wrappers that can (see
-            :func:`searchgym.envs.unwrap.search_env`).
+            ``search_enabled`` and scheduled curriculum hold, and so do wrappers; those that act in
+            ``step`` or ``reset`` slow it down (:mod:`searchgym.envs.stepping`).
         name: The agent's name in the result; its class name by default.
         label: The set's name in the result; the corpus name by default.
         tasks: Which tasks; the environment's by default.
@@ -108,12 +109,12 @@ def evaluate(
             be, ``out`` holds another run, or a worker failed.
         DataError: the recorded trajectories are broken.
         EvaluationError: the environment's curriculum adapts to results.
-        CardError: no agent, ``params`` that cannot act here, or a wrapper that cannot be honoured.
+        CardError: no agent, ``params`` that cannot act here, or actions that are no texts.
         EpisodeError: the agent returned something besides texts.
     """
     for number, value, least in (("seed", seed, 0), ("batch", batch, 1), ("workers", workers, 1)):
         check_whole(number, value, least, error=EvaluationError)
-    env = search_env(env)
+    env = search_env(env, stepped=True)
     env.params.update(number_table("params", params))
     enabled = env.search_enabled
     if search_enabled is not None:
@@ -289,14 +290,20 @@ def _beyond_keywords(env: SearchEnv) -> dict[str, Any]:
     effects of wrappers."""
     kind = type(env)
     changed = {
-        "class": None if kind is SearchEnv else f"{kind.__module__}:{kind.__qualname__}",
+        "class": None if kind in (SearchEnv, SteppedEnv) else _qualified(kind),
         "params": env.params,
         "curriculum": None if isinstance(env.curriculum, Uniform) else _described(env.curriculum),
         "time_limit": env.time_limit,
         "reward_transforms": [name_of(function) for function in env.reward_transforms],
+        "wrappers": [_qualified(layer) for layer in getattr(env, "layers", ())],
         "sources": own_code(env),
     }
     return {name: _plain(value) for name, value in changed.items() if value}
+
+
+def _qualified(of: Any) -> str:
+    kind = of if inspect.isclass(of) else type(of)
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _own(agent: Agent) -> dict[str, Any]:

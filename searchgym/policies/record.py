@@ -100,7 +100,10 @@ class History:
         )
 
     def ids(self, request: TurnRequest) -> dict[str, Ids]:
-        """Segment id → ids, for the policy's segments in a request."""
+        """Segment id → ids, for the policy's segments in a request. Where wrappers rewrote them,
+        they are text like any other."""
+        if any(s.rewritten for s in request.segments):
+            return {}
         own = [s for s in request.segments if s.author == "policy"]
         new = [s for s in own if s.id not in self.segments]
         known = set(self.segments.values())

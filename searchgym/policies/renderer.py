@@ -50,7 +50,7 @@ class Renderer(Protocol):
 
     def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
         """The prompt in pieces, without ``request.prefill``. ``written``: segment id → ids, for
-        every segment of the policy's."""
+        every segment of the policy's that stands as it was written."""
         ...
 
     def spell(self, segments: Sequence[Segment], text: str) -> Spelt:
@@ -284,4 +284,5 @@ def spelt(tokenizer: Any, ids: Ids) -> Spelt:
 
 
 def _content(segment: Segment, written: Mapping[str, Ids], encode: Callable[[str], Ids]) -> Ids:
-    return written[segment.id] if segment.author == "policy" else encode(segment.text)
+    own = segment.author == "policy" and not segment.rewritten
+    return written[segment.id] if own else encode(segment.text)

@@ -137,6 +137,8 @@ def rows_of(
         if turn.number < since:
             continue
         record = written.get(turn.number)
+        if record is None and not turn.text:  # a wrapper's turn, not the policy's
+            continue
         if record is None:
             raise EpisodeError(
                 f"turn {turn.number} of episode {name!r} is not among the {len(written)} turns "

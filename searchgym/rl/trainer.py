@@ -101,7 +101,7 @@ class Trainer:
         processes: SingleProcess | None = None,
         out: str | os.PathLike[str] | None = None,
     ) -> None:
-        env, lm = search_env(env), checked_lm(lm)
+        env, lm = search_env(env, stepped=True), checked_lm(lm)
         made = recipe.copy() if isinstance(recipe, Recipe) else Recipe.of(recipe)
         policy = lm.policy(sampling=sampling_of(made.sampling)) if policy is None else policy
         self.lm, self.policy = lm, policy

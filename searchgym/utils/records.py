@@ -76,11 +76,15 @@ def result_from_json(data: Mapping[str, Any]) -> ToolResult | Failure:
     )  # fmt: skip
 
 
+_PLAIN = ("act", "amend")
+"""Kinds of events that are JSON values as they are."""
+
+
 def events_to_json(events: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """An episode's log: ``["act", context, text]``, ``["receive", results]``, ``["fail", [it]]``
-    in the order they happened."""
+    """An episode's log: ``["act", context, text]``, ``["receive", results]``, ``["fail", [it]]``,
+    ``["amend", turns, text, reward, end]`` in the order they happened."""
     return [
-        list(e) if e[0] == "act" else [e[0], [result_to_json(result) for result in e[1]]]
+        list(e) if e[0] in _PLAIN else [e[0], [result_to_json(result) for result in e[1]]]
         for e in events
     ]
 
@@ -88,6 +92,6 @@ def events_to_json(events: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
 def events_from_json(rows: Iterable[list[Any]]) -> list[tuple[Any, ...]]:
     """The inverse of :func:`events_to_json`."""
     return [
-        tuple(row) if row[0] == "act" else (row[0], tuple(map(result_from_json, row[1])))
+        tuple(row) if row[0] in _PLAIN else (row[0], tuple(map(result_from_json, row[1])))
         for row in rows
     ]

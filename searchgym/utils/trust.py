@@ -171,7 +171,9 @@ def own_code(env: Any) -> dict[str, str]:
     """Name → source digest of an environment's class, parts and wrappers that are not ours."""
     parts = [env.setup.keywords.get(name) for name in CODE]
     measures = [part.measure for part in env.rules.reward.own]
-    return own_sources([type(env), *parts, *measures, *env.reward_transforms])
+    layers = getattr(env, "layers", ())  # of one that is played through them
+    acting = [part for layer in layers for part in (layer, getattr(layer, "func", None))]
+    return own_sources([type(env), *parts, *measures, *env.reward_transforms, *acting])
 
 
 def check_sources(sources: Mapping[str, str], origin: str | os.PathLike[str]) -> None:

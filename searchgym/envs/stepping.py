@@ -43,7 +43,7 @@ class SteppedEnv(SearchEnv):
     outer: gym.Env[Any, Any]
     layers: tuple[Any, ...]
     """The wrappers, from the outermost, and the environment's class where it is a subclass."""
-    _idle: list[Stage]
+    _idle: list[EnvCopy]
 
     @classmethod
     def of(cls, outer: gym.Env[Any, Any], layers: Sequence[Any], inner: SearchEnv) -> SteppedEnv:
@@ -61,12 +61,12 @@ class SteppedEnv(SearchEnv):
         inner: Any = self.outer.unwrapped
         return inner._rewarding(rules)  # type: ignore[no-any-return]
 
-    def _stage(self) -> Stage:
+    def _stage(self) -> EnvCopy:
         """An idle copy of the environment, or a new one, as this one stands."""
         try:
             stage = self._idle.pop()
         except IndexError:
-            stage = Stage(self)
+            stage = EnvCopy(self)
         stage.env, inner = self, stage.inner
         inner.setup, inner.curriculum, inner.params = self.setup, self.curriculum, self.params
         inner.search_enabled, inner.time_limit = self.search_enabled, self.time_limit
@@ -77,7 +77,7 @@ class SteppedEnv(SearchEnv):
         return {**super().__getstate__(), "_idle": []}
 
 
-class Stage:
+class EnvCopy:
     """A copy of an environment with its wrappers, and the episode that is played on it."""
 
     def __init__(self, env: SteppedEnv) -> None:
@@ -183,7 +183,7 @@ class Stage:
 class _Staging(SearchEnv):
     """The environment inside a stage: its next episode is the stage's to choose."""
 
-    stage: Stage
+    stage: EnvCopy
 
     def start(self, key: int, **how: Any) -> Episode:
         return self.stage.begin(super().start, key, how)
@@ -204,7 +204,7 @@ class SteppedEpisode(Episode):
 
     def __init__(self, config: EpisodeConfig, *, parent: tuple[str, int] | None = None) -> None:
         self.origin: SteppedEnv | None = None
-        self.stage: Stage | None = None
+        self.stage: EnvCopy | None = None
         """The copy of the environment it is played on, while it runs."""
         self.said: list[tuple[int, str]] = []
         """The texts that acted, each with the number of turns before it."""

@@ -20,7 +20,7 @@ from gymnasium.wrappers import (
 )
 
 import searchgym as sg
-from searchgym.agents.scripted import ConstantAgent, FirstHitAgent, RulesAgent
+from searchgym.agents.scripted import ConstantAgent, FirstHitAgent
 from searchgym.errors import CardError, EpisodeError, RewardError
 from searchgym.types import Passage, Task
 
@@ -208,7 +208,7 @@ def test_wrappers_that_act_at_a_reset_or_end_episodes():
     ended = []
     closed = Closed(env(max_turns=9))
     closed.unwrapped.on_end = (ended.append,)
-    result = sg.evaluate(RulesAgent(), closed, batch=2)
+    result = sg.evaluate(sg.RulesAgent(), closed, batch=2)
     assert result.means["searches"].mean == 0
     for episode in ended:
         assert (episode.end, episode.truncated) == ("max_turns", True) or episode.answer
@@ -251,10 +251,10 @@ def same(observation):
 def test_an_idle_wrapper_changes_no_result():
     degraded = {"engine": {"name": "degraded"}, "params": {"noise": 0.5}, "max_turns": 4}
     small = {"world": {"entities": 60}, "tasks": {"simple": 6, "chain": 6}, **degraded}
-    plain = repr(sg.evaluate(RulesAgent(), sg.SearchEnv(**small)).rows)
+    plain = repr(sg.evaluate(sg.RulesAgent(), sg.SearchEnv(**small)).rows)
     wrapped = TransformAction(TransformObservation(sg.SearchEnv(**small), same, None), same, None)
     for workers in (1, 2):
-        assert repr(sg.evaluate(RulesAgent(), wrapped, workers=workers).rows) == plain
+        assert repr(sg.evaluate(sg.RulesAgent(), wrapped, workers=workers).rows) == plain
 
 
 def test_forks_and_copies_go_on_through_the_wrappers():

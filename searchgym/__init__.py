@@ -90,8 +90,8 @@ _WHERE = {
 """Module → the public names it defines."""
 _PACKAGES = (
     "agents benchmark cards charts corpora curricula dialects engines envs evaluation "
-    "finetune kgs knower llms policies reports rewards rl scoring seeding serve tasks tools types "
-    "viewer warmstart worlds wrappers"
+    "kgs llms policies reports rewards rl scoring seeding serve tasks tools types "
+    "viewer worlds wrappers"
 ).split()
 """Packages and modules that are attributes: ``sg.wrappers`` needs no import of its own."""
 

@@ -27,12 +27,15 @@ GROUP = "searchgym.plugins"
 T = TypeVar("T")
 Kind = Literal[
     "engine", "tool", "dialect", "curriculum", "task family", "reward", "generator", "critic",
-    "rollout", "signal", "outcome", "advantage", "loss", "data", "schedule", "trainer", "command",
+    "rollout", "signal", "outcome", "advantage", "loss", "data", "schedule", "expert",
+    "renderer", "trainer", "command",
 ]  # fmt: skip
 KINDS: tuple[str, ...] = get_args(Kind)
 """Kinds of registered items. "outcome": what the trainer makes of a reward, a recipe's slot
-``reward``; "trainer": a function that trains an agent by its card, which names it as ``use`` of
-its table ``train``; "command": a function, or a ``typer.Typer`` of several, for the terminal."""
+``reward``; "expert": a class that makes an agent of an environment, for a model to imitate;
+"renderer": a class of prompt formats; "trainer": a function that trains an agent by its card, which
+names it as ``use`` of its table ``train``; "command": a function, or a ``typer.Typer`` of several,
+for the command line."""
 FolderKind = Literal["corpora", "agents", "recipes"]
 
 

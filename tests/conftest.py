@@ -20,13 +20,13 @@ os.environ.pop("COLUMNS", None)  # pytest's workers set it; the output tested is
 
 LONG = (
     "candidate/test_quickstart", "test_notebooks", "cli/test_train_lm", "cli/test_disk_full",
-    "test_solvable", "test_packaging", "rl/test_learning", "warmstart/test_run",
-    "finetune/test_run", "site/test_site", "integrations/test_glue",
+    "test_solvable", "test_packaging", "rl/test_learning", "reader/test_run",
+    "smollm/test_run", "site/test_site", "integrations/test_glue",
     "reports/test_page",
     "candidate/test_trainer", "rl/test_async_rollouts",
     "engines/test_dense_forged", "engines/test_contract", "rl/test_processes",
     "rl/test_trainer_resume", "evaluation/test_resume", "serve/test_process",
-    "serve/test_attacks", "cli/test_simulator", "cli/test_measure", "cli/test_knower",
+    "serve/test_attacks", "cli/test_simulator", "cli/test_measure", "knower/test_command",
     "cli/test_model_agents", "engines/test_bm25_real",
 )  # fmt: skip
 """Files of half a minute and more. They begin first, so that no worker is left with one alone when

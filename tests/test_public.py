@@ -25,7 +25,8 @@ PAGES = sorted(
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LAZY = (
     "searchgym",
-    *(f"searchgym.{name}" for name in ("finetune", "knower", "llms", "reports", "warmstart")),
+    *(f"searchgym.{name}" for name in ("llms", "reports")),
+    *(f"searchgym_agents.{name}" for name in ("experts", "knower", "reader", "smollm")),
 )
 """Packages whose public names load when they are first used."""
 

@@ -22,13 +22,13 @@ PACKAGES = (
     "searchgym",
     "searchgym.curricula",
     "searchgym.engines",
-    "searchgym.knower",
+    "searchgym_agents.knower",
     "searchgym.llms",
     "searchgym.charts",
     "searchgym.reports",
     "searchgym.rewards",
     "searchgym.tools",
-    "searchgym.warmstart",
+    "searchgym_agents.reader",
 )
 
 

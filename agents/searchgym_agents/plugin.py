@@ -25,6 +25,8 @@ PLUGIN = Plugin(
         }.items()
         for name in names
     },
-    packages=("searchgym_agents.methods",),
+    packages=tuple(
+        f"searchgym_agents.{name}" for name in ("experts", "knower", "methods", "reader", "smollm")
+    ),
     folders={"agents": HERE, "recipes": HERE / "methods"},
 )

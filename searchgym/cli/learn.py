@@ -13,8 +13,6 @@ from ..errors import CardError
 from ..objects import from_spec
 from ..plugins import Registry
 from ..utils.trust import registered_only
-from .finetune import fine_tunes
-from .finetune import run as fine_tune
 from .output import JsonFlag, examples
 from .targets import Trust
 
@@ -190,14 +188,11 @@ def train(
             f"{', '.join(said)}: for language models, and {card!r} is none of their recipes; "
             "a card's own settings are changed by --set"
         )
-    if fine_tunes(learner := agent_card(card)):
-        if seconds is not None:
-            raise CardError("--seconds is not for this card: Ctrl-C, and the same command goes on")
-        with watching(home := out or Path("runs") / learner.id, show):
-            fine_tune(learner, home, seed or (), settings, as_json=as_json)
-        return
-    with watching(home := out or Path("runs/train"), show):
-        trainer_of(learner)(learner, home, seed or (), settings, seconds=seconds, as_json=as_json)
+    learner = agent_card(card)
+    trainer = trainer_of(learner)
+    name = "train" if hasattr(trainer, "climbers") else learner.id
+    with watching(home := out or Path("runs") / name, show):
+        trainer(learner, home, seed or (), settings, seconds=seconds, as_json=as_json)
 
 
 def _adapters(rank: int | None, alpha: int | None, targets: str | None) -> dict[str, Any] | None:
@@ -222,8 +217,10 @@ def _roles(given: list[str] | None) -> dict[str, str] | None:
 
 def trainer_of(card: Card) -> Any:
     """Return what trains an agent: the trainer that its card names as ``use`` of the table
-    ``train``, else the candidate agent's."""
-    name = card.body.get("train", {}).get("use", "candidate")
+    ``train``, else that of pretrained models where the table names one, else the candidate
+    agent's."""
+    table = card.body.get("train", {})
+    name = table.get("use", "finetune" if "model" in table else "candidate")
     return from_spec("trainer", name, Registry("trainer"), accepts=(), functions=True)
 
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Self
 
 from ..errors import MissingExtraError
 from ..rl.metrics import label
-from .output import console, say
+from .output import ProgressBar, console, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from ..llms.sft import Progress
 
 SHOWN = (
     "reward", "return", "em", "f1", "searches", "turns", "completion_length", "invalid",
@@ -30,6 +32,27 @@ _KEPT = 240
 _WIDTH = 24
 _AROUND = 14
 """Lines of the display besides the rows of the table: title, bar, header, warnings, pace, note."""
+
+
+class SupervisedTraining:
+    """Shows the steps of a supervised training: on a bar, and where nobody watches a terminal, by a
+    line every so many steps (``lines``; 0: none)."""
+
+    def __init__(
+        self, bar: ProgressBar, steps: int, *, label: str = "training", lines: int = 0
+    ) -> None:
+        self._bar, self._steps, self._label = bar, steps, label
+        self._lines = 0 if sys.stderr.isatty() else lines
+        self.last: Progress | None = None
+        """The last step; None if there was none to make."""
+
+    def __call__(self, now: Progress) -> None:
+        if self.last is None:
+            self._bar.stage(self._label, self._steps, "steps")
+        self.last = now
+        self._bar.to(now.step)
+        if self._lines and now.step % self._lines == 0:
+            say(f"step {now.step}/{self._steps} loss {now.loss:.3f} {now.seconds:.1f} s")
 
 
 def chosen(metrics: Mapping[str, float]) -> list[tuple[str, str]]:

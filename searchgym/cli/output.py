@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -31,6 +31,16 @@ def examples(*commands: str) -> str:
     """The closing lines of a help page, an example a line."""
     shown = [command.replace("[", r"\[") for command in commands]
     return "\n".join(["[bold]Examples[/bold]", *(f"  $ {command}" for command in shown)])
+
+
+def with_examples(*commands: str) -> Callable[[Any], Any]:
+    """Give a plug-in's command the closing lines of its help page, an example a line."""
+
+    def mark(command: Any) -> Any:
+        command.epilog = examples(*commands)
+        return command
+
+    return mark
 
 
 def group(about: str) -> typer.Typer:
@@ -256,14 +266,20 @@ class ProgressBar:
     """A progress bar: called with how many more are done."""
 
     def __init__(self, shown: Progress, label: str, total: int | None, unit: str) -> None:
-        self._shown = shown
+        self._shown, self._done = shown, 0
         self._task = shown.add_task(label, total=total, unit=unit)
 
     def __call__(self, n: int) -> None:
+        self._done += n
         self._shown.advance(self._task, n)
+
+    def to(self, count: int) -> None:
+        """Show that ``count`` are done, those before included."""
+        self(count - self._done)
 
     def stage(self, label: str, total: int, unit: str) -> None:
         """Begin the next stage of the work, counted from 0."""
+        self._done = 0
         self._shown.reset(self._task, description=label, total=total, unit=unit)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import CardError
+from .live import SupervisedTraining
 from .output import (
     JsonFlag,
     examples,
@@ -193,11 +193,11 @@ def train(
     """
     if tiny == (model is not None):
         raise CardError("say what to train: --tiny (from nothing) or --model NAME, one of them")
-    from ..llms.sft_data import pretrained, read_pairs, untrained
+    from ..llms.sft_data import encode, pretrained, read_pairs, untrained
 
     with working("loading …"):
         from ..llms.precision import training_dtype
-        from ..llms.sft import FINE_TUNING, Progress, SftConfig, SftTrainer, encode
+        from ..llms.sft import FINE_TUNING, SftConfig, SftTrainer
         from ..llms.sft import train as run
         from ..utils.files import file_digest
 
@@ -216,27 +216,17 @@ def train(
         precision = {} if tiny else {"dtype": training_dtype(made.device)}
         trainer = SftTrainer(made, examples, config, **precision)
     about = {"data": file_digest(data)[:16], "from": model or "nothing"}
-    last: list[Progress] = []
-    watched = sys.stderr.isatty()
-    with progress("training", config.steps, "steps") as advance:
-        done = 0
-
-        def report(now: Progress) -> None:
-            nonlocal done
-            advance(now.step - done)
-            done = now.step
-            last[:] = [now]
-            if not watched and now.step % LINE_EVERY == 0:
-                say(f"step {now.step}/{config.steps} loss {now.loss:.3f} {now.seconds:.1f} s")
-
-        run(trainer, tokenizer, out, about=about, save_every=save_every, report=report)
+    with progress("training", config.steps, "steps") as bar:
+        shown = SupervisedTraining(bar, config.steps, lines=LINE_EVERY)
+        run(trainer, tokenizer, out, about=about, save_every=save_every, report=shown)
+    last = shown.last
     facts = {
         "model": str(out),
         "parameters": sum(p.numel() for p in made.parameters()),
         "steps": trainer.step,
         "examples": len(trainer.examples),
-        "loss": round(last[0].loss, 4) if last else None,
-        "accuracy": round(last[0].accuracy, 4) if last else None,
+        "loss": round(last.loss, 4) if last else None,
+        "accuracy": round(last.accuracy, 4) if last else None,
         "seconds": round(trainer.seconds, 1),
     }
     if not last:

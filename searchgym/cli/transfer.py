@@ -12,7 +12,6 @@ import typer
 
 from ..errors import CardError, unknown
 from ..text import printable
-from .finetune import fine_tunes
 from .learn import trainer_of
 from .names import named
 from .output import JsonFlag, console, examples, print_json, print_table, progress, say, working
@@ -296,9 +295,8 @@ def _learning(name: str) -> Card | None:
     if name not in cards("agents") and own_folder(name) is None:
         return None
     agent_card = card("agents", name)
-    if "train" not in agent_card.body or fine_tunes(agent_card):
-        return None
-    return agent_card if hasattr(trainer_of(agent_card), "climbers") else None
+    climbs = "train" in agent_card.body and hasattr(trainer_of(agent_card), "climbers")
+    return agent_card if climbs else None
 
 
 def _ladder(

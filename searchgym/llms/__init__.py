@@ -9,7 +9,8 @@ from ..utils import attach
 _WHERE = {
     "base": ("Sampling",),
     "merging": ("merge_models",),
-    "sft": ("SftConfig", "SftTrainer", "encode"),
+    "sft": ("SftConfig", "SftTrainer"),
+    "sft_data": ("encode",),
     "small": ("small_model", "train_tokenizer"),
     "transformers_generator": ("TransformersGenerator",),
     "vllm_generator": ("VllmGenerator",),
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .merging import merge_models as merge_models
     from .sft import SftConfig as SftConfig
     from .sft import SftTrainer as SftTrainer
-    from .sft import encode as encode
+    from .sft_data import encode as encode
     from .small import small_model as small_model
     from .small import train_tokenizer as train_tokenizer
     from .transformers_generator import TransformersGenerator as TransformersGenerator

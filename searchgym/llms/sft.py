@@ -10,29 +10,33 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor
+from torch.optim import Optimizer
 
 from ..errors import DataError, EngineError
 from ..seeding import stream
 from ..utils.files import FolderLock, parse_json, read_json, write_whole, writing
 from ..utils.memory import give_back
-from .foreign import foreign
+from ..utils.state_file import (
+    load_optimizer,
+    optimizer_tensors,
+    read_state,
+    same_settings,
+    write_state,
+)
 from .head import logits_at
 from .optimizers import optimizers_of, set_rate
-from .prompts import Codec
-from .sft_checkpoint import load_state, save_state
-from .small import END
+from .sft_data import Example, padded
 
 STATE, LOG = "trainer.safetensors", "sft.jsonl"
 _BUCKET = 16
@@ -92,51 +96,6 @@ class Progress(NamedTuple):
     """L2 norm of AdamW's gradients before clipping."""
 
 
-class Example(NamedTuple):
-    ids: tuple[int, ...]
-    prompt: int
-    """Number of the ids that are the prompt's."""
-
-    @property
-    def own(self) -> NDArray[np.bool_]:
-        """(N,) mask of the completion's tokens."""
-        return np.arange(len(self.ids)) >= self.prompt
-
-
-class MaskedRow(Protocol):
-    """Example of N token ids, with a mask (N,) of those that the model is to write."""
-
-    @property
-    def ids(self) -> Sequence[int] | NDArray[np.int64]: ...
-
-    @property
-    def own(self) -> NDArray[np.bool_]: ...
-
-
-def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> list[Example]:
-    """Encode pairs as examples that end with the end-of-sequence token.
-
-    Those of more than ``max_tokens`` tokens are left out.
-
-    Prompt and completion are encoded apart, as they are when the model is used: a special token
-    that either spells is ordinary characters. ``DataError`` if nothing is left.
-    """
-    ends = foreign(tokenizer).frame(tokenizer.eos_token or END)
-    read, write = Codec(tokenizer).text, foreign(tokenizer).encode
-    encoded = [(read(prompt), write(completion)) for prompt, completion in pairs]
-    made = [
-        Example((*p, *c, *ends), len(p))
-        for p, c in encoded
-        if len(p) + len(c) + len(ends) <= max_tokens
-    ]
-    if not made:
-        raise DataError(
-            f"none of {len(pairs)} examples has at most {max_tokens} tokens: raise max_tokens or "
-            "make shorter ones"
-        )
-    return made
-
-
 class SftTrainer:
     """Trains ``model`` in place. Steps are numbered from 1; ``step`` of them are done.
 
@@ -151,7 +110,7 @@ class SftTrainer:
     def __init__(
         self,
         model: Any,
-        examples: Sequence[MaskedRow],
+        examples: Sequence[Example],
         config: SftConfig,
         dtype: torch.dtype = torch.float32,
     ) -> None:
@@ -191,7 +150,7 @@ class SftTrainer:
             raise EngineError(f"the loss is {shown} at step {self.step}: lower the learning rates")
         return Progress(self.step, shown, right, sum(len(r.ids) for r in rows), spent, norm)
 
-    def _backward(self, rows: Sequence[MaskedRow]) -> tuple[float, float]:
+    def _backward(self, rows: Sequence[Example]) -> tuple[float, float]:
         """Gradients of a batch's loss, pass by pass; mean loss and accuracy of completion tokens.
 
         Rows pass in parts of like length and at most ``config.tokens`` padded tokens, whose losses
@@ -210,13 +169,13 @@ class SftTrainer:
             shown, right = shown + nats * share, right + hits * share
         return shown, right
 
-    def _weight(self, rows: Sequence[MaskedRow]) -> float:
+    def _weight(self, rows: Sequence[Example]) -> float:
         """Sum of the loss weights of all tokens but each row's first, which nothing predicts."""
         own = sum(int(row.own[1:].sum()) for row in rows)
         read = sum(len(row.ids) - 1 for row in rows) - own
         return own + self.config.prompt_weight * read
 
-    def _loss(self, rows: Sequence[Any]) -> tuple[Tensor, float, float]:
+    def _loss(self, rows: Sequence[Example]) -> tuple[Tensor, float, float]:
         """Weighted mean loss; plain mean and accuracy over completion tokens. Logits are computed
         where there is a loss."""
         ids, own, real = padded(rows)
@@ -266,22 +225,11 @@ class SftTrainer:
         yield from (batches[i] for i in draw.permutation(len(batches)))
 
 
-def padded(rows: Sequence[MaskedRow]) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, T) ids, which of them the model is to write, and which are no padding (on the right)."""
-    shape = (len(rows), max(len(row.ids) for row in rows))
-    ids, own = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
-    real = np.zeros(shape, np.bool_)
-    for i, row in enumerate(rows):
-        n = len(row.ids)
-        ids[i, :n], own[i, :n], real[i, :n] = row.ids, row.own, True
-    return torch.from_numpy(ids), torch.from_numpy(own), torch.from_numpy(real)
-
-
-def _parts(rows: Sequence[MaskedRow], tokens: int) -> list[Sequence[MaskedRow]]:
+def _parts(rows: Sequence[Example], tokens: int) -> list[Sequence[Example]]:
     """Rows that pass together: all, or those of like length within ``tokens`` padded tokens."""
     if not tokens:
         return [rows]
-    parts: list[list[MaskedRow]] = [[]]
+    parts: list[list[Example]] = [[]]
     for row in sorted(rows, key=lambda row: len(row.ids)):
         if parts[-1] and len(row.ids) * (len(parts[-1]) + 1) > tokens:
             parts.append([])
@@ -416,3 +364,43 @@ def _logged(path: Path, step: int) -> list[str]:
         except (ValueError, KeyError):
             continue  # the line the kill cut short
     return kept
+
+
+def save_state(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    optimizers: Sequence[Optimizer],
+    *,
+    settings: Mapping[str, Any],
+    step: int,
+    seconds: float,
+) -> None:
+    """Write a run; the old file stays until the new one is whole and on disk."""
+    tensors = {f"model/{name}": p.detach().clone() for name, p in weights.items()}
+    for i, optimizer in enumerate(optimizers):
+        tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
+    write_state(path, tensors, {"settings": settings, "step": step, "seconds": seconds})
+
+
+def load_state(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    optimizers: Sequence[Optimizer],
+    *,
+    settings: Mapping[str, Any],
+) -> tuple[int, float]:
+    """Put weights and optimisers back where ``save_state`` found them; steps and seconds so far.
+
+    Raises:
+        DataError: not a checkpoint of this trainer, or one of a run with other settings.
+    """
+    tensors, header = read_state(path, "this trainer")
+    if not isinstance(was := header.get("settings"), dict):
+        raise DataError(f"{path}: not a checkpoint of this trainer (it has {sorted(header)})")
+    same_settings(path, (k for k in {*was, *settings} if was.get(k) != settings.get(k)))
+    with torch.no_grad():
+        for name, p in weights.items():
+            p.copy_(tensors[f"model/{name}"])
+    for i, optimizer in enumerate(optimizers):
+        load_optimizer(optimizer, tensors, f"optimizer/{i}")
+    return header["step"], header["seconds"]

@@ -1,16 +1,71 @@
-"""Files of (prompt, completion) pairs, and the models and tokenizers they train."""
+"""Examples of supervised training, made of files of (prompt, completion) pairs, and the models and
+tokenizers that they train."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..utils.files import parse_json
 from .causal import load
+from .foreign import foreign
+from .prompts import Codec
+from .small import END, small_model, train_tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Example(NamedTuple):
+    """N tokens, of which a model is to write some."""
+
+    ids: NDArray[np.int64]
+    own: NDArray[np.bool_]
+    """(N,) mask of the tokens that it is to write."""
+
+
+def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> list[Example]:
+    """Encode pairs as examples that end with the end-of-sequence token.
+
+    Those of more than ``max_tokens`` tokens are left out.
+
+    Prompt and completion are encoded apart, as they are when the model is used: a special token
+    that either spells is ordinary characters. ``DataError`` if nothing is left.
+    """
+    ends = foreign(tokenizer).frame(tokenizer.eos_token or END)
+    read, write = Codec(tokenizer).text, foreign(tokenizer).encode
+    encoded = [(read(prompt), write(completion)) for prompt, completion in pairs]
+    made = [
+        Example(np.array([*p, *c, *ends]), np.arange(len(p) + len(c) + len(ends)) >= len(p))
+        for p, c in encoded
+        if len(p) + len(c) + len(ends) <= max_tokens
+    ]
+    if not made:
+        raise DataError(
+            f"none of {len(pairs)} examples has at most {max_tokens} tokens: raise max_tokens or "
+            "make shorter ones"
+        )
+    return made
+
+
+def padded(rows: Sequence[Example]) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, T) ids, which of them the model is to write, and which are no padding (on the right)."""
+    import torch
+
+    shape = (len(rows), max(len(row.ids) for row in rows))
+    ids, own = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
+    real = np.zeros(shape, np.bool_)
+    for i, row in enumerate(rows):
+        n = len(row.ids)
+        ids[i, :n], own[i, :n], real[i, :n] = row.ids, row.own, True
+    return torch.from_numpy(ids), torch.from_numpy(own), torch.from_numpy(real)
 
 
 def write_pairs(rows: Iterable[Mapping[str, Any]], path: Path) -> int:
@@ -53,8 +108,6 @@ def untrained(
     seed: int = 0,
 ) -> tuple[Any, Any]:  # fmt: skip
     """A small untrained model and its tokenizer: the one in ``out``, else one made of ``pairs``."""
-    from .small import small_model, train_tokenizer
-
     if (out / "tokenizer.json").exists():
         from transformers import PreTrainedTokenizerFast
 

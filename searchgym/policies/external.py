@@ -16,22 +16,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..cards import load_object
 from ..core.episode import Episode
 from ..core.trajectory import Trajectory
 from ..errors import CardError, EngineError, unknown
 from ..llms.base import Completion, GenRequest, Ids, Sampling, check_sampling
+from ..objects import load_known, load_object
+from ..plugins import Registry
 from ..seeding import derive
 from ..types import TurnRequest
-from .names import NamesRenderer
 from .record import Memory, Written, episode_usage
 from .renderer import BareRenderer, ChatRenderer, PlainRenderer, Renderer, spelt
 from .rows import TrainingRow, rows_of
 
 SAMPLING = Sampling()
-RENDERERS = {
-    "plain": PlainRenderer, "bare": BareRenderer, "names": NamesRenderer, "chat": ChatRenderer,
-}  # fmt: skip
+RENDERERS = Registry(
+    "renderer", {"plain": PlainRenderer, "bare": BareRenderer, "chat": ChatRenderer}
+)
 
 
 class ExternalPolicy:
@@ -232,7 +232,7 @@ def make_renderer(spec: Renderer | Mapping[str, Any] | str, tokenizer: Any) -> R
             "tokenizer) or ChatRenderer(tokenizer)"
         )
     try:
-        kind = RENDERERS.get(use) or load_object(use)
+        kind = load_known(RENDERERS[use]) if use in RENDERERS else load_object(use)
         made: Renderer = kind(tokenizer, **options)
     except (CardError, TypeError) as error:
         raise EngineError(f"renderer {use!r}: {error}") from error

@@ -11,6 +11,7 @@ from ..errors import CardError, DataError, EngineError, unknown
 from ..llms.adapters import is_model
 from ..llms.base import Sampling, check_sampling
 from ..llms.models import resolve
+from ..objects import load_known
 from ..utils.files import writing
 from .causal_lm import RENDERERS, CausalLMPolicy
 from .note import read_note, save_note
@@ -209,7 +210,7 @@ def require_renderer(renderer: Any) -> None:
 
 def renderer_name(renderer: Any) -> str | None:
     """Name of a built-in renderer; None for others."""
-    return next((name for name, kind in RENDERERS.items() if type(renderer) is kind), None)
+    return next((n for n, kind in RENDERERS.items() if type(renderer) is load_known(kind)), None)
 
 
 def default_renderer(tokenizer: Any) -> str:

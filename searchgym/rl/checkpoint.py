@@ -13,7 +13,14 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import DataError
-from ..utils.state_file import load_optimizer, optimizer_tensors, read_state, under, write_state
+from ..utils.state_file import (
+    load_optimizer,
+    optimizer_tensors,
+    read_state,
+    same_settings,
+    under,
+    write_state,
+)
 from .settings import TrainerState, settings_of
 
 
@@ -56,17 +63,14 @@ def load_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
     was, slots = header.get("settings"), header.get("slots")
     if was is None or slots is None:
         raise DataError(f"{path}: not a checkpoint of this trainer (it has {sorted(header)})")
-    if was != (now := _plain(settings_of(run))):
-        changed = [
-            f"{table}.{name}"
-            for table in now
-            for name in sorted({*now[table], *was.get(table, {})})
-            if now[table].get(name) != was.get(table, {}).get(name)
-        ]
-        raise DataError(
-            f"{path.parent} holds a run with other settings ({', '.join(changed)}): use another "
-            "folder, or delete this one to start afresh"
-        )
+    now = _plain(settings_of(run))
+    changed = (
+        f"{table}.{name}"
+        for table in {*now, *was}
+        for name in {*now.get(table, {}), *was.get(table, {})}
+        if now.get(table, {}).get(name) != was.get(table, {}).get(name)
+    )
+    same_settings(path, changed)
     run.lm.load_state_dict(under(tensors, "lm"))
     for i, optimizer in enumerate(run.updater.optimizers):
         load_optimizer(optimizer, tensors, f"optimizer/{i}")

@@ -15,7 +15,7 @@ class _Package(ModuleType):
     """A package whose public names are not hidden by its modules of the same names.
 
     Python sets a module as an attribute of its package once it is imported, so without this
-    ``warmstart.examples`` would be a function at first and a module ever after.
+    ``reader.examples`` would be a function at first and a module ever after.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:

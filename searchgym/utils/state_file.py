@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,15 @@ def read_state(path: Path, of: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (OSError, KeyError, ValueError, SafetensorError) as error:
         raise DataError(f"{path}: not a checkpoint of {of} ({error})") from None
     return tensors, header
+
+
+def same_settings(path: Path, changed: Iterable[str]) -> None:
+    """``DataError`` if the run whose state is in ``path`` has other settings, those ``changed``."""
+    if names := ", ".join(sorted(changed)):
+        raise DataError(
+            f"{path.parent} holds a run with other settings ({names}): use another folder, or "
+            "delete this one to start afresh"
+        )
 
 
 def optimizer_tensors(optimizer: Optimizer, prefix: str = "optimizer") -> dict[str, Tensor]:

@@ -17,10 +17,10 @@ import searchgym as sg
 from searchgym.charts.figure import Figure
 from searchgym.charts.panels import multiples
 from searchgym.evaluation.play import spread
-from searchgym.finetune.recipe import FinetuneRecipe
-from searchgym.finetune.run import SFT, teach
 from searchgym.llms.sft import Progress
 from searchgym.policies.trainable import TrainableLM
+from searchgym_agents.smollm.recipe import FinetuneRecipe
+from searchgym_agents.smollm.run import SFT, teach
 
 RULES = {"k": 3, "snippet_chars": 420, "max_turns": 6}
 PLACES = {

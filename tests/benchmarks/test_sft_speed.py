@@ -18,7 +18,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from searchgym.llms.blocked import block_attention
 from searchgym.llms.precision import fast_dtype
-from searchgym.llms.sft import SftConfig, SftTrainer, _parts, padded
+from searchgym.llms.sft import SftConfig, SftTrainer, _parts
+from searchgym.llms.sft_data import padded
 from searchgym.seeding import stream
 from searchgym.utils.threads import one_thread
 from tests.benchmarks.table import show

@@ -12,8 +12,8 @@ from searchgym.engines.simulated import SimulatedEngine
 from searchgym.engines.simulated.data import simulator_pairs
 from searchgym.engines.simulated.measure import measure
 from searchgym.envs.search import SearchEnv
-from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
-from searchgym.llms.sft_data import untrained
+from searchgym.llms.sft import SftConfig, SftTrainer, train
+from searchgym.llms.sft_data import encode, untrained
 from searchgym.seeding import derive
 from searchgym.types import CallContext, Query
 

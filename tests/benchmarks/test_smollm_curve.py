@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import searchgym as sg
-from searchgym.finetune.recipe import FinetuneRecipe
+from searchgym_agents.smollm.recipe import FinetuneRecipe
 from tests.benchmarks import smollm_curve
-from tests.finetune.test_run import table
 from tests.llms import tiny
+from tests.smollm.test_run import table
 
 
 def test_models_are_kept_as_they_stood(tmp_path: Path) -> None:

@@ -423,8 +423,8 @@ def test_a_warm_start_names_what_its_corpus_lacks(cli: Cli, tmp_path: Path) -> N
 
 def test_a_warm_start_shows_as_many_results_as_its_examples_do() -> None:
     """The default is written where help can show it without loading what trains."""
-    from searchgym.cli.warmstart import warmstart
-    from searchgym.warmstart.traces import DEFAULTS, OPENING
+    from searchgym_agents.reader.command import warmstart
+    from searchgym_agents.reader.traces import DEFAULTS, OPENING
 
     default = inspect.signature(warmstart).parameters["results"].default
     assert default == DEFAULTS["k"] == OPENING["k"]
@@ -433,8 +433,8 @@ def test_a_warm_start_shows_as_many_results_as_its_examples_do() -> None:
 @pytest.mark.slow  # a tokenizer and examples take most of a minute
 def test_a_reader_from_nothing(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command alone; what the stages teach is measured elsewhere."""
-    from searchgym.warmstart import run
-    from searchgym.warmstart.mixture import Stage
+    from searchgym_agents.reader import run
+    from searchgym_agents.reader.mixture import Stage
 
     monkeypatch.setattr(run, "stages", lambda steps, few_episodes: (Stage(steps, {"copy": 1.0}),))
     asked = ["warmstart", "--out", tmp_path / "warm", "--steps", 2, "--worlds", 1, "--width", 16,

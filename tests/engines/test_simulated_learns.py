@@ -15,8 +15,8 @@ from searchgym.engines import build_engine
 from searchgym.engines.simulated import SimulatedEngine
 from searchgym.engines.simulated.data import simulator_pairs
 from searchgym.engines.simulated.measure import measure
-from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
-from searchgym.llms.sft_data import untrained
+from searchgym.llms.sft import SftConfig, SftTrainer, train
+from searchgym.llms.sft_data import encode, untrained
 from searchgym.seeding import stream
 from searchgym.types import Passage, Task
 

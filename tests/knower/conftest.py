@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from searchgym.envs.search import SearchEnv
-from searchgym.knower.knowledge import Knowledge
-from searchgym.knower.lessons import Lessons, lessons
-from searchgym.knower.recipe import KnowerRecipe, world_of
 from searchgym.worlds.world import World
+from searchgym_agents.knower.knowledge import Knowledge
+from searchgym_agents.knower.lessons import Lessons, lessons
+from searchgym_agents.knower.recipe import KnowerRecipe, world_of
 
 RECIPE = KnowerRecipe(entities=60, seed=4)
 

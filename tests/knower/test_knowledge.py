@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,14 +14,20 @@ import pytest
 
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, TaskError
-from searchgym.knower.knowledge import ABOUT, FACTS, Knowledge, facts_of
-from searchgym.knower.measuring import QuestionGroup, group_of, measured_tasks
-from searchgym.knower.pages import Pages, restricted
-from searchgym.knower.recipe import KnowerRecipe
-from searchgym.knower.taught import shown_facts, taught_facts
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph, Task
-from searchgym.warmstart.hops import walked
 from searchgym.worlds.world import World
+from searchgym_agents.experts.hops import walked
+from searchgym_agents.knower.knowledge import (
+    ABOUT,
+    FACTS,
+    Knowledge,
+    facts_of,
+    shown_facts,
+    taught_facts,
+)
+from searchgym_agents.knower.measures import QuestionGroup, group_of, measured_tasks
+from searchgym_agents.knower.recipe import KnowerRecipe
+from searchgym_agents.knower.writer import Pages, restricted
 
 from .conftest import RECIPE
 
@@ -69,15 +76,15 @@ def test_facts_that_give_one_another_away_go_together(world: World) -> None:
 
 def test_another_process_draws_the_same(knowledge: Knowledge) -> None:
     code = (
-        "from searchgym.knower.knowledge import Knowledge\n"
-        "from searchgym.knower.recipe import KnowerRecipe\n"
+        "from searchgym_agents.knower.knowledge import Knowledge\n"
+        "from searchgym_agents.knower.recipe import KnowerRecipe\n"
         f"recipe = KnowerRecipe(entities={RECIPE.entities}, seed={RECIPE.seed})\n"
         "made = Knowledge.drawn(recipe, recipe.env(tasks={'simple': 1}).world)\n"
         "print([made.world, sorted(made.taught), sorted(made.shown)])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-        env={"PYTHONHASHSEED": "77", "PYTHONPATH": "."},
+        env={**os.environ, "PYTHONHASHSEED": "77"},
     )  # fmt: skip
     mine = [knowledge.world, sorted(knowledge.taught), sorted(knowledge.shown)]
     assert done.stdout.strip() == str(mine)

@@ -14,18 +14,18 @@ from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.evaluation.run import episode_for
-from searchgym.knower.knowledge import Knowledge, facts_of
-from searchgym.knower.lessons import Lessons, lessons, practised
-from searchgym.knower.questions import one_hop, phrasings
 from searchgym.scoring.ssrl_format import ssrl_format
 from searchgym.tasks.context import Context
 from searchgym.tasks.wording import Voice
 from searchgym.text import exact_match, is_abstention
 from searchgym.types import ABSTAIN, Answer, Search
-from searchgym.warmstart.hops import walked
-from searchgym.warmstart.traces import Trace
 from searchgym.worlds.values import value_answers
 from searchgym.worlds.world import World
+from searchgym_agents.experts.hops import walked
+from searchgym_agents.knower.knowledge import Knowledge, facts_of
+from searchgym_agents.knower.lessons import Lessons, lessons, practised
+from searchgym_agents.knower.questions import one_hop, phrasings
+from searchgym_agents.reader.traces import Trace
 
 from .conftest import RECIPE
 

@@ -18,8 +18,11 @@ from searchgym.core.rollout import run_episodes
 from searchgym.errors import CardError, DataError, TaskError
 from searchgym.evaluation.intervals import Interval
 from searchgym.evaluation.run import episode_for
-from searchgym.knower.knowledge import Knowledge
-from searchgym.knower.measuring import (
+from searchgym.llms.sft import Progress
+from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.policies.model_folder import load_policy
+from searchgym_agents.knower.knowledge import Knowledge
+from searchgym_agents.knower.measures import (
     Measured,
     QuestionGroup,
     group_of,
@@ -28,11 +31,8 @@ from searchgym.knower.measuring import (
     self_search_agent,
     states,
 )
-from searchgym.knower.recipe import KnowerRecipe
-from searchgym.knower.run import Knower, make_knower
-from searchgym.llms.sft import Progress
-from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.model_folder import load_policy
+from searchgym_agents.knower.recipe import KnowerRecipe
+from searchgym_agents.knower.run import Knower, make_knower
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
 
@@ -154,7 +154,7 @@ def test_another_process_trains_the_same(tmp_path: Path) -> None:
         f"torch.set_num_threads({torch.get_num_threads()})\n"
         "make_knower(Path(sys.argv[1]), RECIPE, **TINY)"
     )
-    env = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": "."}
+    env = {**os.environ, "PYTHONHASHSEED": "77"}
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "there")], check=True, env=env)
     make_knower(tmp_path / "here", RECIPE, **TINY)
     for name in ("taught.jsonl", "tokenizer.json", "model.safetensors"):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch._dynamo.utils import counters
 
 from searchgym.errors import EngineError
 from searchgym.llms.compiled import compile_layers
-from searchgym.llms.sft import Example, SftConfig, SftTrainer
+from searchgym.llms.sft import SftConfig, SftTrainer
+from searchgym.llms.sft_data import Example
 from searchgym.policies.trainable import TrainableLM
 from searchgym.seeding import stream
 
@@ -32,7 +34,7 @@ def made(layers: int = 3) -> Any:
 def trained(model: Any, steps: int = 4) -> list[float]:
     """Losses of a few supervised updates on rows of many lengths."""
     draw = stream(0, "rows")
-    rows = [Example(tuple(draw.integers(300, size=n).tolist()), n // 2) for n in range(20, 60)]
+    rows = [Example(draw.integers(300, size=n), np.arange(n) >= n // 2) for n in range(20, 60)]
     config = SftConfig(steps=steps, batch=7, lr=1e-3, muon_lr=0.0, tokens=200)
     trainer = SftTrainer(model, rows, config)
     return [trainer.advance().loss for _ in range(steps)]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -22,15 +23,20 @@ from searchgym.llms.prompts import Codec
 from searchgym.llms.sft import (
     LOG,
     STATE,
-    Example,
     Progress,
     SftConfig,
     SftTrainer,
-    encode,
-    padded,
     train,
 )
-from searchgym.llms.sft_data import pretrained, read_pairs, untrained, write_pairs
+from searchgym.llms.sft_data import (
+    Example,
+    encode,
+    padded,
+    pretrained,
+    read_pairs,
+    untrained,
+    write_pairs,
+)
 from searchgym.llms.small import END, small_model, train_tokenizer
 from searchgym.llms.transformers_generator import TransformersGenerator
 
@@ -165,11 +171,11 @@ def test_only_completions_count_fully_and_padding_not_at_all() -> None:
     trainer.model.eval()
     both = trainer._loss([short, long])
     alone = [trainer._loss([row]) for row in (short, long)]
-    sizes = [len(row.ids) - row.prompt for row in (short, long)]
+    sizes = [int(row.own.sum()) for row in (short, long)]
     mean = sum(a[1] * n for a, n in zip(alone, sizes, strict=True)) / sum(sizes)
     assert both[1] == pytest.approx(mean, rel=1e-5)
     assert short.ids[-1] == words.eos_token_id
-    weight = [0.1 * (row.prompt - 1) + n for row, n in zip((short, long), sizes, strict=True)]
+    weight = [0.1 * (len(row.ids) - n - 1) + n for row, n in zip((short, long), sizes, strict=True)]
     total = sum(float(a[0].detach()) * w for a, w in zip(alone, weight, strict=True)) / sum(weight)
     assert float(both[0].detach()) == pytest.approx(total, rel=1e-5)
 
@@ -194,7 +200,7 @@ def test_every_example_is_seen_once_per_epoch() -> None:
 def test_every_length_is_seen_and_batches_are_mixed(count: int, batch: int, tokens: int) -> None:
     """Whatever the sizes: each example once an epoch, and other batches in the next one."""
     trainer, _ = made(replace(CONFIG, batch=batch, tokens=tokens))
-    trainer.examples = [Example(tuple(range(3 + i)), 1) for i in range(count)]
+    trainer.examples = [Example(np.arange(3 + i), np.arange(3 + i) >= 1) for i in range(count)]
     steps = -(-count // batch)
     epochs = []
     for epoch in range(3):
@@ -212,7 +218,7 @@ def test_pairs_are_read_as_they_are_when_the_model_is_used() -> None:
     page = f"A page says {words.eos_token} here."
     (row,) = encode(words, [(page, page)], 200)
     asked = Codec(words).encode(GenRequest(page))
-    assert row.ids[: row.prompt] == asked
+    assert tuple(row.ids[~row.own]) == asked
     assert words.eos_token_id not in row.ids[:-1]
     assert row.ids[-1] == words.eos_token_id
 

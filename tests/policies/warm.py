@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from searchgym.llms.base import Completion, GenRequest
-from searchgym.llms.sft import SftConfig, SftTrainer, encode
+from searchgym.llms.sft import SftConfig, SftTrainer
+from searchgym.llms.sft_data import encode
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.signals.outcome import total

@@ -19,7 +19,7 @@ from searchgym.rl.slots.records import Group, Played, TaskPlan, Workers
 from tests.llms import tiny
 from tests.rl.tiny import llama
 
-THINKING = "searchgym.warmstart.oracle:ThinkingOracle"
+THINKING = "thinking"
 
 
 def made() -> SearchEnv:
@@ -73,7 +73,9 @@ def test_a_named_expert_is_made_of_the_setting(workers: Workers) -> None:
 
 def test_a_name_that_leads_nowhere_is_said_at_once() -> None:
     with pytest.raises(SearchGymError, match="Nobody"):
-        Demonstrations("searchgym.warmstart.oracle:Nobody")
+        Demonstrations("searchgym_agents.experts:Nobody")
+    with pytest.raises(SearchGymError, match=r"unknown expert 'thinkin'. Did you mean 'thinking'"):
+        Demonstrations("thinkin")
 
 
 def test_what_does_not_fit_into_the_context_is_no_row(workers: Workers) -> None:

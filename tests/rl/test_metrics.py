@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from searchgym.llms.base import Sampling
-from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
+from searchgym.llms.sft import SftConfig, SftTrainer, train
+from searchgym.llms.sft_data import encode
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl import metrics, minimal
 from searchgym.rl.log import read_log

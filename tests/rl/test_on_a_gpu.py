@@ -11,7 +11,8 @@ import torch
 
 from searchgym.llms.base import Completion, GenRequest, Sampling
 from searchgym.llms.continuous import Continuous
-from searchgym.llms.sft import SftConfig, SftTrainer, encode
+from searchgym.llms.sft import SftConfig, SftTrainer
+from searchgym.llms.sft_data import encode
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.rows import TrainingRow
 from searchgym.policies.scoring import TOKEN_MEASURES

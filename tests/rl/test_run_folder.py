@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from searchgym.errors import DataError
-from searchgym.llms.sft import SftConfig, SftTrainer, encode, train
+from searchgym.llms.sft import SftConfig, SftTrainer, train
+from searchgym.llms.sft_data import encode
 from searchgym.rl.log import LOG, Log, read_log
 from searchgym.rl.saved import ROLLOUTS
 from searchgym.utils.files import FolderLock, write_whole

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from searchgym.llms.sft import SftConfig, SftTrainer, encode
+from searchgym.llms.sft import SftConfig, SftTrainer
+from searchgym.llms.sft_data import encode
 
 
 def llama(tokenizer: Any, heads: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 from ...agents.oracle import OracleAgent
 from ...core.episode import Episode
 from ...core.rollout import run_episodes
-from ...errors import EngineError
+from ...envs.search import SearchEnv
+from ...errors import CardError, EngineError, unknown
 from ...llms.base import Completion
-from ...objects import load_object
+from ...objects import load_known, load_object
+from ...plugins import Registry
 from ...policies.causal_lm import CausalLMPolicy
 from ...policies.record import Written
 from ...policies.renderer import Spelt
@@ -21,6 +23,28 @@ from ...types import Agent, Failure, TurnRequest
 from ..slots.protocols import Slot
 from ..slots.records import Group, TaskPlan, Workers
 from .chains import played, start
+
+
+def oracle(env: SearchEnv) -> OracleAgent:
+    """Return the oracle of an environment's tasks."""
+    return OracleAgent(env.tasks)
+
+
+EXPERTS = Registry("expert", {"oracle": oracle})
+
+
+def expert_maker(name: str) -> Callable[[SearchEnv], Agent]:
+    """Return what makes an expert of an environment, by its name or import path.
+
+    Raises:
+        CardError: no such expert.
+    """
+    if name not in EXPERTS and ":" not in name:
+        raise CardError(unknown("expert", name, EXPERTS) + ", or 'package.module:Class'")
+    maker: Callable[[SearchEnv], Agent] = (
+        load_known(EXPERTS[name]) if name in EXPERTS else load_object(name)
+    )
+    return maker
 
 
 class Demonstrations(Slot):
@@ -32,9 +56,9 @@ class Demonstrations(Slot):
     dealt with as the policy's own (``CausalLMPolicy.overflow``): the turn is empty, or an error.
 
     Args:
-        expert: An agent, or ``"package.module:Class"`` that makes one of the env, e.g.
-            ``"searchgym.warmstart.oracle:ThinkingOracle"``, which says why it does what it does.
-            Default: the oracle of the setting's tasks.
+        expert: An agent, or what makes one of the environment: a registered name (``"thinking"``
+            says why it does what it does) or ``"package.module:Class"``. Default: the oracle of
+            the setting's tasks.
         size: Episodes of a group; more than one only helps with an expert that varies.
     """
 
@@ -45,7 +69,7 @@ class Demonstrations(Slot):
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
         self.size = size
-        self._maker = load_object(expert) if isinstance(expert, str) else None
+        self._maker = expert_maker(expert) if isinstance(expert, str) else None
         self._expert: Agent | None = None if self._maker else expert
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
@@ -55,7 +79,7 @@ class Demonstrations(Slot):
         """:meth:`collect`, with ``prefix`` before the number at the end of each episode's id."""
         if self._expert is None:
             made = workers.env
-            self._expert = self._maker(made) if self._maker else OracleAgent(made.tasks)
+            self._expert = (self._maker or oracle)(made)
         writer = ExpertWriter(self._expert, workers.policy)
         groups: list[list[Episode]] = [
             [start(plan, workers, f"{prefix}{i}", i) for i in range(self.size)] for plan in plans

@@ -1,0 +1,85 @@
+"""Recipes of fine-tuning: plain tables, as an agent's card holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from searchgym.errors import CardError, EngineError, unknown
+from searchgym.llms.sft import SftConfig
+
+_WORLDS = ("expert", "seeds", "env", "variants", "results")
+_RL = ("recipe", "env", "steps", "set")
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneRecipe:
+    """Settings of the two stages in which a pretrained model is trained.
+
+    Raises:
+        CardError: an unknown key, or a value that is none; says what to write.
+    """
+
+    model: str
+    """A model's name (``searchgym models``), folder or hub name."""
+    demonstrations: Mapping[str, Any]
+    """See :func:`~searchgym_agents.smollm.demonstrations.demonstrations`."""
+    sft: Mapping[str, Any] = field(default_factory=dict)
+    """Changes of :class:`~searchgym.llms.sft.SftConfig`."""
+    rl: Mapping[str, Any] = field(default_factory=dict)
+    """``recipe`` (its name), ``env`` (an environment's id), ``steps`` and
+    ``set`` (tables of changes, as ``searchgym train --set`` makes them). Empty, or with no steps:
+    no reinforcement learning."""
+    freeze: tuple[str, ...] = ()
+    """Patterns of parameters that stay as they are."""
+    compile: bool = False
+    """Compile the layers for the supervised stage: for GPUs."""
+    renderer: Any = "chat"
+    """Prompt format, by name or as a table."""
+    turn_tokens: int = 160
+    """Most tokens that the model may write in a turn, when it is asked later."""
+
+    def __post_init__(self) -> None:
+        for name, table, known in (
+            ("demonstrations", self.demonstrations, _WORLDS),
+            ("rl", self.rl, _RL),
+        ):
+            for key in table:
+                if key not in known:
+                    raise CardError(unknown(f"key of [train.{name}]", key, known))
+        for key in ("expert", "env"):
+            if key not in self.demonstrations:
+                raise CardError(f"[train.demonstrations] needs {key!r}")
+        seeds = self.demonstrations.get("seeds")
+        if seeds is not None and not (len(seeds) == 2 and seeds[0] < seeds[1]):
+            raise CardError(f"seeds are [first, last], the last not among them; got {seeds!r}")
+        if self.rl and "recipe" not in self.rl:
+            raise CardError("[train.rl] needs 'recipe', e.g. \"grpo\"")
+        self.config(0)
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> FinetuneRecipe:
+        """Read a card's ``train`` table."""
+        known = [f.name for f in fields(cls)]
+        values = {key: value for key, value in table.items() if key != "use"}
+        for key in values:
+            if key not in known:
+                raise CardError(unknown("key of [train]", key, known))
+        freeze = values.pop("freeze", ())
+        values["freeze"] = (freeze,) if isinstance(freeze, str) else tuple(freeze)
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise CardError(f"[train]: {error}") from error
+
+    def config(self, seed: int) -> SftConfig:
+        """Hyperparameters of the supervised stage."""
+        known = [f.name for f in fields(SftConfig)]
+        for key in self.sft:
+            if key not in known:
+                raise CardError(unknown("key of [train.sft]", key, known))
+        try:
+            return SftConfig(**{"muon_lr": 0.0, "prompt_weight": 0.0, **self.sft, "seed": seed})
+        except (TypeError, EngineError) as error:
+            raise CardError(f"[train.sft]: {error}") from error

@@ -30,8 +30,7 @@ from searchgym.errors import CardError
 from searchgym.evaluation.metrics import METRICS, Row, row_of
 from searchgym.llms.base import Completion, GenRequest
 from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.serve.app import build_app
-from searchgym.serve.settings import Settings
+from searchgym.serve import Settings, build_app
 from searchgym.types import (
     Answer,
     CallContext,

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from ..corpora.corpus import Corpus
     from ..engines.on_disk import DiskBM25Engine
-    from ..serve.metrics import Board
-    from ..serve.settings import Settings
+    from ..serve import Board, Settings
     from ..worlds.world import World
 
 Name = Annotated[
@@ -164,12 +163,8 @@ def serve(
         serve_env(context, name, host, port, allow_host, settings, mcp)
         return 0
     from ..engines.on_disk import is_index
-    from ..serve.hosts import is_loopback
-    from ..serve.limits import Limits
-    from ..serve.metrics import Board
-    from ..serve.run import bind, supervise
-    from ..serve.run import serve as run
-    from ..serve.settings import Settings
+    from ..serve import Board, Limits, Settings, bind, is_loopback, supervise
+    from ..serve.server import serve as run
     from .search import is_documents
 
     if is_index(name):
@@ -215,8 +210,8 @@ def serve(
 
 
 def run_worker() -> None:
-    """The main function of a worker process (see ``serve.run.supervise``)."""
-    from ..serve.run import worker
+    """The main function of a worker process (see ``serve.server.supervise``)."""
+    from ..serve import worker
 
     also_look_in(os.getcwd())
     try:
@@ -229,7 +224,7 @@ def run_worker() -> None:
 def _builder(source: Mapping[str, Any], settings: Settings) -> Callable[[Board], FastAPI]:
     def build(board: Board) -> FastAPI:
         from ..engines.on_disk import is_index
-        from ..serve.app import build_app
+        from ..serve import build_app
         from .search import is_documents
 
         data_dir = Path(source["data_dir"]) if source["data_dir"] else None
@@ -271,7 +266,7 @@ def _documents(source: Mapping[str, Any]) -> tuple[Corpus, Any]:
         index = FolderIndex(source["corpus"], source["engine"])
     if not source["watch"]:
         return index.corpus, index.engine
-    from ..serve.watching import Watcher
+    from ..serve import Watcher
 
     watcher = Watcher(index)
     watcher.start()

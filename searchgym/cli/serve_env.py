@@ -29,9 +29,7 @@ def serve_env(
     Raises:
         SearchGymError: an option that says nothing of episodes, or an address of others' machines.
     """
-    from ..serve.hosts import is_loopback
-    from ..serve.run import bind, make_server
-    from ..serve.settings import Settings
+    from ..serve import Settings, bind, is_loopback, make_server
 
     for option in context.params:
         source = context.get_parameter_source(option)  # an enumeration of typer's own click

@@ -80,7 +80,7 @@ class EpisodeServer:
         which it may be called, None: any, and pages of other sites by none."""
         from mcp.server.transport_security import TransportSecuritySettings
 
-        from ..serve.guard import guard
+        from ..serve import guard
 
         unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         return guard(self.server.streamable_http_app(transport_security=unguarded), hosts)

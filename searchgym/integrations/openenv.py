@@ -30,8 +30,7 @@ from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import CardError
 from ..seeding import derive
-from ..serve.answering import is_quick, time_queries
-from ..serve.guard import guard
+from ..serve import guard, is_quick, time_queries
 from ..tools.retrieval import SearchTool
 from .text import harmless
 

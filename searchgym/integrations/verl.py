@@ -42,7 +42,7 @@ from ..llms.tokens import Reader, cut, stop_end
 from ..policies.external import ExternalPolicy
 from ..policies.model_folder import AUTO, default_renderer
 from ..seeding import derive
-from ..serve.batcher import Batcher
+from ..serve import Batcher
 from .trl import one_row
 
 try:

@@ -1,18 +1,18 @@
 """The FastAPI application: retrieval routes as bare ASGI callables, the rest as usual.
 
-FastAPI's own handling of a request (validation models, dependencies, response classes) takes
-longer than a BM25 query. The routes that carry the load are therefore ASGI callables mounted in the
-application, with checks of their own.
+FastAPI's own handling of a request (validation models, dependencies, response classes) makes the
+server a quarter slower. The routes that carry the load are therefore ASGI callables beside the
+application's own routes, with checks of their own; FastAPI describes them in ``/openapi.json``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
 from ..batching import run_batch
@@ -20,24 +20,30 @@ from ..corpora.corpus import Corpus
 from ..engines.pages import CorpusPages, pages_of
 from ..errors import MissingExtraError
 from ..types import CallContext, Failure, Page, PageRequest, PageSource, SearchEngine
-from .answering import Answerer
-from .asking import decode, reader, texts
-from .dialects import DIALECTS
-from .documents import ResponseWriter, encode_json, texts_bytes
-from .guard import defect
-from .hosts import HostCheck
-from .limits import (
+from .answerer import Answerer
+from .dialects import (
+    DIALECTS,
+    ResponseWriter,
+    answer_too_large,
+    decode,
+    encode_json,
+    reader,
+    text_bytes,
+    texts,
+)
+from .mcp import Mcp
+from .metrics import Board, now
+from .middleware import (
     JSON_TYPE,
+    HostCheck,
     HttpError,
     Scope,
     check_token,
+    defect,
     read_body,
     refuse,
     respond,
 )
-from .mcp import Mcp
-from .metrics import Board, now
-from .outbox import LARGE, Large, Outbox, send_large
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -50,12 +56,69 @@ LAST_CALLS_S = 2.0
 """Seconds that a stopping server waits for engine calls whose requests were given up."""
 LARGE_AT_ONCE = 4
 """Number of answers of the largest size that may be in memory at the same time."""
+LARGE = 256 << 10
+"""Answers from this size on are encoded in a thread and sent in pieces."""
+_PIECE = 256 << 10
+
+
+class Large(NamedTuple):
+    """An answer that is yet to be encoded."""
+
+    size: int
+    """Approximate number of bytes."""
+    encode: Callable[[], bytes]
+
+
 Reply = tuple[int, bytes | Large, tuple[bytes, bytes], int]
 """Status, body (or how to encode it), content type header, number of queries answered."""
 
 
 Handler = Callable[[Scope, Any, Any], Awaitable[tuple[int, int]]]
 """Answers an ASGI request; status and number of queries answered."""
+
+
+class Outbox:
+    """Room for large answers, first come, first served: ``most`` bytes at a time."""
+
+    def __init__(self, most: int, patience_s: float) -> None:
+        self.free = self.most = most
+        self._patience = patience_s
+        self._line, self._freed = asyncio.Lock(), asyncio.Event()
+
+    @asynccontextmanager
+    async def room(self, size: int) -> AsyncIterator[None]:
+        """Wait until there is room for ``size`` bytes (503 if that takes too long); hold it."""
+        size = min(size, self.most)
+        try:
+            async with asyncio.timeout(self._patience), self._line:
+                while size > self.free:
+                    self._freed.clear()
+                    await self._freed.wait()
+                self.free -= size
+        except TimeoutError:
+            raise HttpError(
+                503, "busy", "other large answers are being sent; ask for less, or later",
+                ((b"retry-after", b"1"),),
+            ) from None  # fmt: skip
+        try:
+            yield
+        finally:
+            self.free += size
+            self._freed.set()
+
+
+async def send_large(
+    send: Any, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]
+) -> None:
+    """Send in pieces, each once the client has taken those before: it is done when all but the
+    last is on its way."""
+    sized = [*headers, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": sized})
+    view = memoryview(body)
+    for at in range(0, len(body), _PIECE):
+        piece = bytes(view[at : at + _PIECE])
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def whole(answer: Callable[[bytes], Awaitable[Reply]], most: int, outbox: Outbox) -> Handler:
@@ -135,8 +198,7 @@ def build_app(
         import fastapi
         from starlette.routing import Route as StarletteRoute
 
-        from .admin import add_admin
-        from .page import add_page
+        from .routes import add_admin, add_page
     except ImportError as error:
         raise MissingExtraError("the server (fastapi)", "serve") from error
     board = board or Board()
@@ -166,7 +228,7 @@ def build_app(
     app = fastapi.FastAPI(
         title="SearchGym search server", version=__version__, lifespan=lifespan,
         docs_url=None, redoc_url=None,  # their pages load scripts from elsewhere
-        openapi_url=None,  # ours names every route, and is guarded
+        openapi_url=None,  # ours is guarded
     )  # fmt: skip
     app.add_middleware(HostCheck, hosts=settings.hosts)
     app.state.board, app.state.answerer = board, answerer
@@ -202,7 +264,9 @@ def build_app(
             for page in opened:
                 if isinstance(page, Failure):
                     raise HttpError(503, page.kind, page.message)
-            size = texts_bytes((page.text for page in opened if page), limits.response_bytes)
+            size = text_bytes(page.text for page in opened if page)
+            if size > limits.response_bytes:
+                raise answer_too_large(limits.response_bytes)
             shown = {"result": [show(page) for page in opened]}
             if size < LARGE:
                 return 200, encode_json(shown), JSON_TYPE, 0

@@ -21,7 +21,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .limits import HttpError
+from .middleware import HttpError
 
 LOG = logging.getLogger("searchgym.serve")
 MOST_BY_DEFAULT = 4096

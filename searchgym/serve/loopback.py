@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
-from .hosts import HostCheck
-from .run import bind, make_server
+from .middleware import HostCheck
+from .server import bind, make_server
 from .settings import LOOPBACK, Settings
 
 if TYPE_CHECKING:

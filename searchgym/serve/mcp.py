@@ -14,12 +14,10 @@ from typing import Any
 from .. import __version__
 from ..corpora.corpus import Corpus
 from ..errors import MissingExtraError
-from .answering import Answerer
-from .asking import texts
-from .dialects import contents
-from .documents import encode_json
-from .limits import HttpError, Scope, read_before, read_body, respond
+from .answerer import Answerer
+from .dialects import contents, encode_json, texts
 from .metrics import Board
+from .middleware import HttpError, Scope, read_before, read_body, respond
 from .settings import Settings
 
 _SNIPPET = 2000

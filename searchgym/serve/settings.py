@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from ipaddress import ip_address
 from typing import Any, Self
 
 from ..errors import SearchGymError
-from .dialects import dialect
-from .hosts import is_loopback
-from .limits import Limits
+from .dialects import Limits, dialect
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)

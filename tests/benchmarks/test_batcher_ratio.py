@@ -16,7 +16,7 @@ from statistics import median
 
 import pytest
 
-from searchgym.serve.batcher import Batcher
+from searchgym.serve import Batcher
 
 from .table import show
 

@@ -15,8 +15,7 @@ from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.pages import CorpusPages
 from searchgym.engines.remote import RemoteEngine
-from searchgym.serve.app import build_app
-from searchgym.serve.settings import Settings
+from searchgym.serve import Settings, build_app
 from searchgym.types import CallContext, Failure, PageRequest, Query
 
 from ..small import CORPUS, PASSAGES

@@ -19,8 +19,7 @@ import pytest
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
-from searchgym.serve.app import build_app
-from searchgym.serve.settings import Settings
+from searchgym.serve import Settings, build_app
 from searchgym.types import Passage
 
 ROOT = Path(__file__).resolve().parents[2]

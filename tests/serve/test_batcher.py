@@ -13,7 +13,7 @@ import pytest
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.errors import EngineError
-from searchgym.serve.batcher import Batcher
+from searchgym.serve import Batcher
 from searchgym.types import CallContext, Failure, Passage, Query
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.anyio]

@@ -10,8 +10,7 @@ import pytest
 
 from searchgym.cli.main import run
 from searchgym.engines.on_disk import DiskBM25Engine, build
-from searchgym.serve.run import bind
-from searchgym.serve.settings import Settings
+from searchgym.serve import Settings, bind
 
 from ..small import CORPUS
 from .conftest import Start

@@ -9,7 +9,7 @@ import pytest
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
-from searchgym.serve.settings import Settings
+from searchgym.serve import Settings
 
 from .conftest import client_of
 

@@ -17,10 +17,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 
 from searchgym.errors import CardError
-from searchgym.serve.guard import guard
+from searchgym.serve import Settings, bind, guard, make_server
 from searchgym.serve.loopback import build_app, serving
-from searchgym.serve.run import bind, make_server
-from searchgym.serve.settings import Settings
 
 HERE = "http://127.0.0.1"
 

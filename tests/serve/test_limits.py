@@ -12,8 +12,7 @@ import pytest
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.errors import SearchGymError
-from searchgym.serve.limits import Limits
-from searchgym.serve.settings import Settings
+from searchgym.serve import Limits, Settings
 
 from .conftest import client_of
 from .engines import FailingEngine, NeedyEngine, SlowEngine
@@ -110,6 +109,18 @@ async def test_a_token_guards_everything_but_health(engine: BM25Engine, corpus: 
             assert (await client.get(path)).json()["status"] == "ok"
 
 
+async def test_every_route_is_described_with_its_limits(engine: BM25Engine, corpus: Corpus) -> None:
+    async with client_of(engine, corpus, Settings(token="t", limits=Limits(k=7))) as client:
+        told = (await client.get("/openapi.json", headers={"authorization": "Bearer t"})).json()
+    served = {route.path for route in client.app.router.routes if hasattr(route, "methods")}  # type: ignore[attr-defined]
+    assert served <= set(told["paths"])
+    assert told["components"]["schemas"]["Queries"]["properties"]["topk"]["maximum"] == 7
+    for path in ("/retrieve", "/asearcher/access", "/mcp", "/stats"):
+        for operation in told["paths"][path].values():
+            assert operation["security"] == [{"HTTPBearer": []}]
+    assert "security" not in told["paths"]["/healthz"]["get"]
+
+
 @pytest.mark.parametrize(
     ("query", "status"),
     [("timeout", 504), ("unavailable", 503), ("rejected", 503), ("bad_response", 502),
@@ -148,7 +159,7 @@ async def test_deadline_and_full_queue(corpus: Corpus) -> None:
 
 
 def test_impossible_servers_are_refused(corpus: Corpus) -> None:
-    from searchgym.serve.app import build_app
+    from searchgym.serve import build_app
 
     with pytest.raises(SearchGymError, match="task"):
         build_app(NeedyEngine(corpus), corpus, Settings())

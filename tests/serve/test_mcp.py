@@ -15,8 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
+from searchgym.serve import Settings
 from searchgym.serve.mcp import Mcp
-from searchgym.serve.settings import Settings
 
 from .conftest import DEFAULT, client_of
 from .engines import FailingEngine

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from searchgym.integrations.openenv import app as make_app
-from searchgym.serve.run import bind, make_server
-from searchgym.serve.settings import Settings
+from searchgym.serve import Settings, bind, make_server
 
 app = make_app(os.environ.get("SEARCHGYM_ENV", "SearchQA-v0"))
 

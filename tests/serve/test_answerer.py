@@ -10,8 +10,7 @@ import pytest
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.registry import build_engine
-from searchgym.serve.answering import INLINE_SECONDS, Answerer
-from searchgym.serve.limits import HttpError
+from searchgym.serve import INLINE_SECONDS, Answerer, HttpError
 from searchgym.serve.metrics import Board
 from searchgym.types import Query, Ranking
 

@@ -20,8 +20,8 @@ from ..errors import EngineError
 from ..seeding import derive
 from ..types import CallContext, Failure, Query, Ranking, SearchEngine
 from .batcher import Batcher
-from .limits import HttpError
 from .metrics import Board
+from .middleware import HttpError
 
 INLINE_SECONDS = 0.001
 """Longest estimated time for which other connections may be kept waiting."""

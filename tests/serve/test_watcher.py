@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from searchgym.engines.folders import FolderIndex
-from searchgym.serve.watching import Watcher
+from searchgym.serve import Watcher
 from searchgym.types import CallContext, Query
 from tests.serve.conftest import ServerProcess
 

@@ -1,0 +1,179 @@
+"""Ordinary FastAPI routes: health, statistics, metrics, the search page, and the description of all
+routes. Importing this module imports fastapi.
+
+The search page holds nothing of the corpus: its script asks ``/healthz``, ``/retrieve`` and
+``/access`` as any client does, with the token that the user types in where one is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from pydantic import Field, create_model
+from starlette.exceptions import HTTPException
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from ..corpora.corpus import Corpus
+from ..types import SearchEngine
+from ..web.pages import Templates
+from .answerer import Answerer
+from .dialects import DIALECTS, ONE_QUERY
+from .loopback import HEADERS
+from .metrics import Board
+from .middleware import HttpError, add_errors, check_token
+from .settings import Settings
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "The request cannot be read."},
+    401: {"description": "The token is missing or wrong."},
+    403: {"description": "The request comes from a page of another site."},
+    408: {"description": "The request came too slowly."},
+    413: {"description": "The request, or its answer, would be too large."},
+    421: {"description": "The request's Host is not a name of this server."},
+    422: {"description": "A field is missing, or has a wrong kind of value."},
+    503: {"description": "The server is full, or ends; try again later."},
+}
+
+
+def add_admin(
+    app: FastAPI,
+    engine: SearchEngine,
+    corpus: Corpus,
+    answerer: Answerer,
+    board: Board,
+    settings: Settings,
+) -> None:
+    """Add ``/healthz``, ``/health`` (open to all, but only those with the token learn what is
+    served), ``/stats``, ``/metrics`` and ``/openapi.json`` (with the token), and JSON bodies for
+    every error of the application."""
+    secret = settings.token.encode() if settings.token else None
+
+    def allowed(request: Request) -> None:
+        check_token(request.headers.raw, secret)
+
+    guards = [Depends(allowed), *_bearer(settings)]
+    guarded = APIRouter(dependencies=guards)
+
+    def served() -> dict[str, Any]:  # with --watch, both change
+        return {"engine": engine.fingerprint, "corpus": corpus.name, "passages": len(corpus)}
+
+    @app.get("/healthz")
+    @app.get("/health")
+    async def health(request: Request) -> dict[str, Any]:
+        """Whether the server answers."""
+        try:
+            allowed(request)
+        except HttpError:
+            return {"status": "ok"}
+        return {"status": "ok", **served()}
+
+    @cache
+    def described() -> dict[str, Any]:
+        routes = [*_retrieval_routes(settings), *app.routes]
+        return get_openapi(title=app.title, version=app.version, routes=routes)
+
+    @guarded.get("/openapi.json")
+    async def openapi() -> dict[str, Any]:
+        """This document."""
+        return described()
+
+    @guarded.get("/stats")
+    async def stats() -> dict[str, Any]:
+        """Counters and latencies."""
+        seconds = answerer.seconds_per_query
+        return {
+            **board.stats(),
+            "queued": answerer.batcher.queued,
+            "microseconds_per_query": None if seconds is None else seconds * 1e6,
+            **served(),
+        }
+
+    @guarded.get("/metrics")
+    async def metrics() -> Response:
+        """The same for Prometheus."""
+        return Response(board.prometheus(), media_type="text/plain; version=0.0.4")
+
+    async def unmatched(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        kind = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http")
+        asked = f"{request.method:.20} {request.url.path:.100}"
+        detail = f"{error.detail}: {asked}; try POST /retrieve, or GET /openapi.json"
+        return JSONResponse({"error": kind, "detail": detail}, error.status_code, error.headers)
+
+    add_errors(app)
+    app.add_exception_handler(HTTPException, unmatched)
+    app.include_router(guarded)
+
+
+def add_page(app: FastAPI) -> None:
+    """Add the search page at ``/`` and its files (``/static/…``)."""
+    templates = Templates("searchgym.serve", styles=("search.css",), scripts=("search.js",))
+    page = templates.served("search.html")
+    for name in ("searchgym.web", "searchgym.serve"):
+        files = StaticFiles(packages=[(name, "static")])
+        app.router.routes.append(Mount(f"/static/{name.rpartition('.')[2]}", files))
+
+    @app.get("/", response_class=HTMLResponse)
+    async def index() -> HTMLResponse:
+        """A page to search from a browser."""
+        return HTMLResponse(page, headers=HEADERS)
+
+
+def _bearer(settings: Settings) -> list[Any]:
+    """What makes FastAPI describe the token; it is checked elsewhere."""
+    return [Depends(HTTPBearer(auto_error=False))] if settings.token else []
+
+
+def _retrieval_routes(settings: Settings) -> Iterator[APIRoute]:
+    """The routes that bypass FastAPI (see ``app``), for their description alone."""
+    limits = settings.limits
+    text = Annotated[str, Field(max_length=limits.query_characters)]
+    about = f"Passages per query; also top_k or k. At most {limits.results} for all queries."
+
+    def add(path: str, endpoint: Any, summary: str) -> APIRoute:
+        return APIRoute(
+            path, endpoint, methods=["POST"], summary=summary, responses=_ERRORS,
+            dependencies=_bearer(settings),
+        )  # fmt: skip
+
+    def taking(endpoint: Any, model: Any) -> Any:
+        endpoint.__annotations__["body"] = model
+        return endpoint
+
+    def search(name: str, most: int) -> Any:
+        def retrieve(body: Any) -> Any:
+            """JSON, or the same as a msgpack map."""
+
+        fields: Any = {
+            "queries": (list[text], Field([], max_length=most, description="What to look for.")),  # type: ignore[valid-type]
+            "query": (text, Field("", description="One query, in place of queries.")),
+            "topk": (int, Field(settings.default_k, ge=1, le=limits.k, description=about)),
+            "return_scores": (bool, False),
+        }
+        return taking(retrieve, create_model(name, **fields))
+
+    def open_pages(body: Any) -> dict[str, list[Any]]:  # type: ignore[empty-body]
+        """Null for URLs (or titles) that are unknown."""
+
+    def speak(message: dict[str, Any]) -> dict[str, Any]:  # type: ignore[empty-body]
+        """Tools search and get_document. There are no event streams and no sessions: GET and DELETE
+        are refused (405)."""
+
+    urls: Any = (list[text], Field(max_length=limits.queries))  # type: ignore[valid-type]
+    access = taking(open_pages, create_model("Pages", urls=urls))
+    many, single = search("Queries", limits.queries), search("OneQuery", 1)
+    for name in DIALECTS:
+        prefix, spoken = ("", settings.dialect) if name == "auto" else (f"/{name}", name)
+        asked = single if spoken in ONE_QUERY else many
+        yield add(f"{prefix}/retrieve", asked, f"Search, in dialect {spoken}.")
+        told = f"The documents behind URLs that a search returned, in dialect {spoken}."
+        yield add(f"{prefix}/access", access, told)
+    yield add("/mcp", speak, "The Model Context Protocol over streamable HTTP.")

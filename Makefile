@@ -168,13 +168,13 @@ bench: $(STAMP) ## The benchmarks: tables of ratios
 
 .PHONY: bench-methods
 bench-methods: $(STAMP)
-	$(BIN)/searchgym lab --learn --out agents/searchgym_agents/methods/learning.json $(ARGS)
+	$(BIN)/searchgym lab --learn --out agents/searchgym_agents/lab/learning.json $(ARGS)
 
 # What is measured is kept: the same command goes on from there. ARGS=--minutes=30 stops in between.
 .PHONY: orderings
 orderings: export OMP_NUM_THREADS = 1
 orderings: $(STAMP)
-	$(BIN)/searchgym lab --orderings --out agents/searchgym_agents/methods/orderings.json $(ARGS)
+	$(BIN)/searchgym lab --orderings --out agents/searchgym_agents/lab/orderings.json $(ARGS)
 
 $(CERTIFY_STAMP): pyproject.toml tests/certified/programs.txt
 	$(PYTHON) -m venv $(CERTIFY)

@@ -34,8 +34,8 @@ KINDS: tuple[str, ...] = get_args(Kind)
 """Kinds of registered items. "outcome": what the trainer makes of a reward, a recipe's slot
 ``reward``; "expert": a class that makes an agent of an environment, for a model to imitate;
 "renderer": a class of prompt formats; "trainer": a function that trains an agent by its card, which
-names it as ``use`` of its table ``train``; "command": a function, or a ``typer.Typer`` of several,
-for the command line."""
+names it as ``use`` of its table ``train``; "command": a function, or a ``typer.Typer`` of one or
+several, for the command line."""
 FolderKind = Literal["corpora", "agents", "recipes"]
 
 

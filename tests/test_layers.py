@@ -22,7 +22,7 @@ ORDER = (
     "errors", "plugins", "seeding", "text", "questions", "types", "utils", "batching", "web",
     "objects", "cards", "charts", "scoring", "curricula", "dialects", "rewards", "llms", "worlds",
     "corpora", "kgs", "tasks", "engines", "tools", "core", "envs", "wrappers", "agents", "policies",
-    "evaluation", "answerability", "rl", "lab", "reports",
+    "evaluation", "answerability", "rl", "reports",
     "benchmark",
     "serve", "viewer", "integrations", "cli", "__main__",
 )  # fmt: skip

@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from searchgym.lab import gradient_results, learning_results
-from searchgym.lab.methods import methods
-from searchgym.lab.orderings.results import KIND, sentences
-from searchgym.lab.orderings.verdicts import VERDICTS
-from searchgym.lab.results import load, stored
+from searchgym_agents.lab import gradient_results, learning_results
+from searchgym_agents.lab.methods import methods
+from searchgym_agents.lab.orderings.ordering import VERDICTS
+from searchgym_agents.lab.orderings.results import KIND, sentences
+from searchgym_agents.lab.results import load, stored
 
 
 @cache

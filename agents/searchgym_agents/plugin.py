@@ -13,7 +13,10 @@ CANDIDATE = "searchgym_agents.candidate"
 PLUGIN = Plugin(
     items={
         "trainer": {"candidate": f"{CANDIDATE}.command:TRAINER"},
-        "command": {"quickstart": f"{CANDIDATE}.command:quickstart"},
+        "command": {
+            "quickstart": f"{CANDIDATE}.command:quickstart",
+            "lab": "searchgym_agents.lab.command:app",
+        },
     },
     names={
         name: f"{CANDIDATE}.{module}:{name}"

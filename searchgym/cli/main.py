@@ -29,7 +29,6 @@ from . import (
     evaluate,
     formats,
     graph,
-    lab,
     law,
     leaderboard,
     learn,
@@ -109,7 +108,6 @@ def build() -> typer.Typer:
         transfer,
         audit,
         report,
-        lab,
         law,
         check,
         serve,
@@ -124,13 +122,21 @@ def build() -> typer.Typer:
     app.add_typer(cache.app, name="cache")
     app.add_typer(simulator.app, name="simulator")
     for name, path in Registry("command", package="searchgym.cli").items():
-        added = load_known(path)
-        if isinstance(added, typer.Typer):
-            app.add_typer(added, name=name)
-        else:
-            app.command(name, epilog=getattr(added, "epilog", None))(added)
+        _add(app, name, load_known(path))
     arrange(app)
     return app
+
+
+def _add(app: typer.Typer, name: str, added: Any) -> None:
+    """Add a plug-in's command: a function, an application of one command, or a group of several."""
+    if not isinstance(added, typer.Typer):
+        app.command(name, epilog=getattr(added, "epilog", None))(added)
+    elif len(added.registered_commands) == 1 and not added.registered_callback:
+        (only,) = added.registered_commands
+        only.name = name
+        app.registered_commands.append(only)
+    else:
+        app.add_typer(added, name=name)
 
 
 @functools.cache

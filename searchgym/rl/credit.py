@@ -1,7 +1,7 @@
 """Advantages of played groups by a recipe's parts: signals, rewards, comparison.
 
 The trainer calls these between playing and updating, and so does whatever looks at a recipe's
-credit without training (``searchgym.lab``).
+credit without training (``searchgym_agents.lab``).
 """
 
 from __future__ import annotations

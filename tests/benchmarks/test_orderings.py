@@ -10,24 +10,23 @@ from dataclasses import replace
 
 import pytest
 
-from searchgym.lab.orderings.measures import measured
-from searchgym.lab.orderings.published import ORDERINGS
-from searchgym.lab.orderings.results import shown
-from searchgym.lab.orderings.verdicts import verdict_of
+from searchgym_agents.lab.orderings.ordering import verdict_of
+from searchgym_agents.lab.orderings.published import ORDERINGS
+from searchgym_agents.lab.orderings.results import measure_arm, shown
 
 from .table import show
 
 pytestmark = pytest.mark.benchmark
 
 PROVED = ("slate-variance", "dr-grpo-bias")
-QUICK = (*PROVED, "rloo-variance", "san-gradient", "tree-grpo-evidence")
+QUICK = (*PROVED, "rloo-variance", "san-gradient", "tree-grpo-finds")
 
 
 def test_orderings_that_take_no_training() -> None:
     rows, verdicts = [], {}
     for name in QUICK:
         one = replace(ORDERINGS[name], seeds=3)
-        pieces = {piece: measured(*arm) for piece, arm in one.pieces().items()}
+        pieces = {piece: measure_arm(*arm) for piece, arm in one.pieces().items()}
         verdicts[name], compared = verdict_of(one, pieces)
         rows += [(name, c.what, c.range, shown(c), c.verdict) for c in compared]
     show(

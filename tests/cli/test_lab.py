@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.lab.orderings import results
-from searchgym.lab.orderings.published import ORDERINGS
+from searchgym_agents.lab.orderings import results
+from searchgym_agents.lab.orderings.published import ORDERINGS
 from tests.cli.conftest import Cli
 
 
@@ -25,13 +25,13 @@ def test_the_stored_table_fits_a_terminal(cli: Cli, monkeypatch: pytest.MonkeyPa
 
 def test_pieces_are_kept(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = {"siblings": 0.1, "chains": 1.0}
-    monkeypatch.setattr(results, "measured", lambda arm, seed: figures)
+    monkeypatch.setattr(results, "measure_arm", lambda arm, seed: figures)
     out = tmp_path / "orderings.json"
     asked = ("lab", "--orderings", "slate-variance", "--out", out)
     assert "not measured" in cli(*asked, "--minutes", 0).out
     assert not out.exists()
     assert "disagree" in cli(*asked).out
-    monkeypatch.setattr(results, "measured", None)  # what is there is not measured again
+    monkeypatch.setattr(results, "measure_arm", None)  # what is there is not measured again
     assert "agree" in cli(*asked).out
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.lab.gradients import Bench
-from searchgym.lab.measure import exact_moments, figures, moments, step_cosines
-from searchgym.lab.methods import table_of
-from searchgym.lab.policy import TabularLM, expected_return, odds, skilled, true_gradient
-from searchgym.lab.tree import MOST, TreeShape, counts, grow
+from searchgym_agents.lab.gradients import Bench
+from searchgym_agents.lab.methods import table_of
+from searchgym_agents.lab.policy import TabularLM, expected_return, odds, skilled, true_gradient
+from searchgym_agents.lab.quality import exact_moments, figures, moments, step_cosines
+from searchgym_agents.lab.tree import MOST, TreeShape, counts, grow
 
 PLAIN = {"loss": "reinforce"}
 

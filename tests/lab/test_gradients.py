@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
-from searchgym.lab.gradients import Bench
-from searchgym.lab.measure import quality
-from searchgym.lab.methods import BROKEN, methods, table_of
-from searchgym.lab.policy import TabularLM, skilled, true_gradient
-from searchgym.lab.tree import grow
 from searchgym.rl.config import TrainConfig
 from searchgym.rl.credit import compare
 from searchgym.rl.processes import SingleProcess
 from searchgym.rl.recipe_files import read
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.update import Updater
+from searchgym_agents.lab.gradients import Bench
+from searchgym_agents.lab.methods import BROKEN, methods, table_of
+from searchgym_agents.lab.policy import TabularLM, skilled, true_gradient
+from searchgym_agents.lab.quality import quality
+from searchgym_agents.lab.tree import grow
 
 
 @cache

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from searchgym.core.rollout import run_episodes
-from searchgym.lab.learn import Asker, Course, setting, train
-from searchgym.lab.learning_results import lines
-from searchgym.lab.methods import learners, methods
-from searchgym.lab.results import load, stored
 from searchgym.rl.recipe_files import shipped
+from searchgym_agents.lab.learning import Asker, Course, setting, train
+from searchgym_agents.lab.learning_results import lines
+from searchgym_agents.lab.methods import learners, methods
+from searchgym_agents.lab.results import load, stored
 
 TINY = Course(things=8, questions=8, warm_steps=2, warm_tasks=4, tasks=2, size=2, episodes=8)
 

@@ -10,34 +10,42 @@ import pytest
 
 from searchgym.core.rollout import run_episodes
 from searchgym.errors import CardError, DataError
-from searchgym.lab.learn import setting, warm
-from searchgym.lab.orderings import measures, results
-from searchgym.lab.orderings.boundary import Half, HalfKnower, boundary, known
-from searchgym.lab.orderings.declared import Arm, Compared, Ordering
-from searchgym.lab.orderings.exact import gradient, step_variance
-from searchgym.lab.orderings.found import evidence
-from searchgym.lab.orderings.parallel import Hesitant, Pairs, pair_tasks, turns
-from searchgym.lab.orderings.published import ORDERINGS
-from searchgym.lab.orderings.results import lines, measure, sentences, shown
-from searchgym.lab.orderings.trained import Variant, learn
-from searchgym.lab.orderings.unmasked import unmasked
-from searchgym.lab.orderings.verdicts import (
+from searchgym.policies.trainable import TrainableLM
+from searchgym.rl.rollouts.chains import Chains
+from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.types import Answer
+from searchgym_agents.lab.learning import setting, warm
+from searchgym_agents.lab.orderings import results
+from searchgym_agents.lab.orderings.measurements import evidence, gradient, step_variance
+from searchgym_agents.lab.orderings.ordering import (
     VERDICTS,
-    judged,
+    Arm,
+    Comparison,
+    Ordering,
+    judge,
     of_interval,
     overall,
     paired,
     verdict_of,
 )
-from searchgym.lab.results import load, stored
-from searchgym.lab.world import Terse
-from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.slots.records import TaskPlan, Workers
-from searchgym.types import Answer
+from searchgym_agents.lab.orderings.published import ORDERINGS
+from searchgym_agents.lab.orderings.results import lines, measure, sentences, shown
+from searchgym_agents.lab.orderings.searching import (
+    Half,
+    HalfKnower,
+    Hesitant,
+    Pairs,
+    boundary,
+    known,
+    pair_tasks,
+    turns,
+)
+from searchgym_agents.lab.orderings.training import Variant, learn, unmasked
+from searchgym_agents.lab.results import load, stored
+from searchgym_agents.lab.world import Terse
 
 A, B = ("a", "x"), ("b", "x")
-FEWER = Compared(A, B, "ratio", most=1.0)
+FEWER = Comparison(A, B, "ratio", most=1.0)
 
 
 def figures(*values):
@@ -77,19 +85,19 @@ def test_a_verdict_of_an_interval(low, high, least, most, verdict):
 
 def test_a_training_that_did_not_get_there_leaves_its_side_open():
     quick, slow = figures(100, 110, 90), figures(400, 420, 390)
-    assert judged(FEWER, {"a": quick, "b": slow}).verdict == "agree"
-    assert judged(FEWER, {"a": slow, "b": quick}).verdict == "disagree"
+    assert judge(FEWER, {"a": quick, "b": slow}).verdict == "agree"
+    assert judge(FEWER, {"a": slow, "b": quick}).verdict == "disagree"
     capped = [{**f, "capped": ["x"]} for f in slow]
-    assert judged(FEWER, {"a": quick, "b": capped}).verdict == "agree"  # more than 400, then
-    found = judged(FEWER, {"a": capped, "b": capped})
+    assert judge(FEWER, {"a": quick, "b": capped}).verdict == "agree"  # more than 400, then
+    found = judge(FEWER, {"a": capped, "b": capped})
     assert (found.low, found.high, found.verdict) == (0, math.inf, "undecided")
-    assert judged(FEWER, {"a": [{**f, "capped": ["x"]} for f in quick], "b": slow}).verdict == (
+    assert judge(FEWER, {"a": [{**f, "capped": ["x"]} for f in quick], "b": slow}).verdict == (
         "undecided"
     )
 
 
 def test_what_is_not_above_0_has_no_ratio():
-    found = judged(FEWER, {"a": figures(0, 0, 0), "b": figures(1, 1, 1)})
+    found = judge(FEWER, {"a": figures(0, 0, 0), "b": figures(1, 1, 1)})
     assert (found.mean, found.verdict) == (0, "undecided")
 
 
@@ -105,9 +113,9 @@ def test_what_is_not_above_0_has_no_ratio():
 def test_where_nothing_was_learnt_nothing_is_measured(first, second, verdict, collapsed):
     arms = {name: [{"x": x + i / 100, "em": em} for i, em in enumerate(ems)]
             for name, x, ems in (("a", 1, first), ("b", 2, second))}  # fmt: skip
-    found = judged(FEWER, arms)
+    found = judge(FEWER, arms)
     assert (found.verdict, found.collapsed) == (verdict, collapsed)
-    assert judged(FEWER, {name: figures[:2] for name, figures in arms.items()}).verdict == (
+    assert judge(FEWER, {name: figures[:2] for name, figures in arms.items()}).verdict == (
         "not measured"
     )
 
@@ -141,9 +149,9 @@ def test_a_declaration_is_checked():
     with pytest.raises(CardError, match="no arm 'b'"):
         Ordering("n", "s", "c", "h", arm, (FEWER,))
     with pytest.raises(CardError, match="no range"):
-        Ordering("n", "s", "c", "h", arm, (Compared(A, A),))
+        Ordering("n", "s", "c", "h", arm, (Comparison(A, A),))
     with pytest.raises(CardError, match="measure"):
-        measures.measured(Arm("lern"), 0)
+        results.measure_arm(Arm("lern"), 0)
     with pytest.raises(CardError, match="ordering"):
         measure(["slate"])
 
@@ -157,7 +165,7 @@ def test_declarations():
         assert one.how, name
         assert one.seeds >= 3
         assert len(name) <= 16, name  # the table fits 80 columns
-        assert {arm.measure for arm in one.arms.values()} <= set(measures.MEASURES)
+        assert {arm.measure for arm in one.arms.values()} <= set(results.MEASURES)
     arm = Arm("learn", {"method": "grpo", "reward": {"em": 1.0}, "hops": [1, 2]})
     assert arm.piece(2) == "learn(hops=[1, 2], method=grpo, reward={em: 1.0}) seed 2"
 
@@ -218,7 +226,7 @@ TINY = {"things": 8, "questions": 6, "warm_steps": 2, "warm_tasks": 4, "tasks": 
         {"families": 2, "reward": {"f1": 1.0, "format": 0.2}},
         {"noisy": True, "changes": {"data": {"use": "curriculum", "curriculum": {
             "use": "scheduled", "params": {"noise": 0.5}}}}},
-        {"changes": {"rollout": {"use": "searchgym.lab.orderings.unmasked:Unmasked"}}},
+        {"changes": {"rollout": {"use": "searchgym_agents.lab.orderings.training:Unmasked"}}},
     ],
 )  # fmt: skip
 def test_a_training_gives_figures(options):
@@ -279,7 +287,9 @@ def test_how_a_model_searches_after_a_training():
 
 def test_pieces_are_resumed(tmp_path, monkeypatch):
     path, asked = tmp_path / "o.json", []
-    monkeypatch.setattr(results, "measured", lambda arm, seed: asked.append(seed) or {"bias": 1.0})
+    monkeypatch.setattr(
+        results, "measure_arm", lambda arm, seed: asked.append(seed) or {"bias": 1.0}
+    )
     measure(["dr-grpo-bias"], path, minutes=0)
     assert asked == []
     measure(["dr-grpo-bias"], path)

@@ -9,12 +9,12 @@ import pytest
 
 from docsite.laboratory import of_recipe
 from searchgym.errors import DataError
-from searchgym.lab import gradient_results, learning_results
-from searchgym.lab.gradient_results import lines, measure, row_of, rows_of
-from searchgym.lab.learn import Course
-from searchgym.lab.learning_results import apart, row, sentence, summary
-from searchgym.lab.methods import BROKEN, MOST_USED, learners
-from searchgym.lab.results import load, resumed, stored
+from searchgym_agents.lab import gradient_results, learning_results
+from searchgym_agents.lab.gradient_results import lines, measure, row_of, rows_of
+from searchgym_agents.lab.learning import Course
+from searchgym_agents.lab.learning_results import apart, row, sentence, summary
+from searchgym_agents.lab.methods import BROKEN, MOST_USED, learners
+from searchgym_agents.lab.results import load, resumed, stored
 
 SMALL = {"sizes": [4], "successes": [0.4], "steps": 40, "few": 10, "enumerate_groups": False}
 

@@ -18,8 +18,6 @@ import torch
 from searchgym.core.episode import run_tools
 from searchgym.core.trajectory import read_jsonl
 from searchgym.errors import CardError, CheckError
-from searchgym.lab.policy import TabularLM, skilled
-from searchgym.lab.tree import grow
 from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.branching import Branching, TurnTree
@@ -32,6 +30,8 @@ from searchgym.rl.slots.registry import make
 from searchgym.rl.trainer import Trainer
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import tree
+from searchgym_agents.lab.policy import TabularLM, skilled
+from searchgym_agents.lab.tree import grow
 from searchgym_agents.methods.arpo import EntropyBranches
 from searchgym_agents.methods.dialtree import CHECKS, invalid, stale
 from searchgym_agents.methods.latr import edit_distance, near_tie

@@ -1,4 +1,4 @@
-"""The table of orderings: measured piece by piece into a file, and shown."""
+"""Results of orderings: measured piece by piece into a file, printed as a table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ...errors import CardError, unknown
+from searchgym.errors import CardError, unknown
+
 from ..learning_results import NOTHING
 from ..results import resumed
-from .declared import Ordering
-from .measures import measured
+from .measurements import evidence, gradient, misled, step_variance
+from .ordering import Arm, Judgement, Ordering, verdict_of
 from .published import ORDERINGS
-from .trained import Variant
-from .verdicts import Judged, verdict_of
+from .searching import boundary, turns
+from .training import Variant, learn
 
 KIND = "pieces"
 """Key under which a result holds its measurements: piece → figures."""
@@ -28,6 +29,24 @@ LEGEND = (
     f"do. at 0: seeds of the first and second side that ended at an exact match of {NOTHING:g} or "
     "less"
 )
+
+
+MEASURES: Mapping[str, Callable[..., Mapping[str, Any]]] = {
+    "step_variance": step_variance, "gradient": gradient, "evidence": evidence, "misled": misled,
+    "learn": learn, "boundary": boundary, "turns": turns,
+}  # fmt: skip
+"""Name → function of a seed and an arm's options, which returns figures."""
+
+
+def measure_arm(arm: Arm, seed: int) -> dict[str, Any]:
+    """Measure one seed of an arm.
+
+    Raises:
+        CardError: an unknown measure.
+    """
+    if arm.measure not in MEASURES:
+        raise CardError(unknown("measure", arm.measure, MEASURES))
+    return dict(MEASURES[arm.measure](seed, **arm.options))
 
 
 def chosen(names: Sequence[str] | None) -> list[Ordering]:
@@ -57,13 +76,13 @@ def measure(
 
     def one(piece: str, _: dict[str, Any]) -> Any:
         progress(piece)
-        return measured(*pieces[piece])
+        return measure_arm(*pieces[piece])
 
     within = (piece for piece in pieces if time.monotonic() < ends)
     return resumed(path, {"course": asdict(Variant())}, within, one, KIND)
 
 
-def verdicts(result: Mapping[str, Any]) -> dict[str, tuple[str, tuple[Judged, ...]]]:
+def verdicts(result: Mapping[str, Any]) -> dict[str, tuple[str, tuple[Judgement, ...]]]:
     """Verdict and comparisons of every ordering, by name."""
     return {name: verdict_of(one, result[KIND]) for name, one in ORDERINGS.items()}
 
@@ -81,7 +100,7 @@ def lines(result: Mapping[str, Any], names: Sequence[str] | None = None) -> list
     return rows
 
 
-def shown(one: Judged) -> str:
+def shown(one: Judgement) -> str:
     """A comparison's mean and interval; a dash where nothing was measured."""
     if one.verdict == "not measured":
         return "-"
@@ -89,7 +108,7 @@ def shown(one: Judged) -> str:
     return f"{mean} [{low}, {high}]"
 
 
-def at_0(one: Judged) -> str:
+def at_0(one: Judgement) -> str:
     """Seeds of either side that ended with nothing learnt; "" where none did."""
     return "/".join(map(str, one.collapsed)) if any(one.collapsed) else ""
 

@@ -1,5 +1,4 @@
-"""Results of the laboratory as files: written method by method, or piece by piece, so that a run
-which was stopped goes on where it was; read by the table, the figure and the pages."""
+"""Result files of the laboratory: written piece by piece, so that a stopped run can be resumed."""
 
 from __future__ import annotations
 
@@ -12,15 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
-from ..cards import catalog
-from ..errors import CardError, DataError, unknown
-from ..utils.files import read_json, write_whole
+from searchgym import __version__
+from searchgym.errors import CardError, DataError, unknown
+from searchgym.utils.files import read_json, write_whole
 
 
 def stored(name: str) -> Path:
     """The shipped result of ``"gradients"``, ``"learning"`` or ``"orderings"``."""
-    return catalog("agents") / "methods" / f"{name}.json"
+    return Path(__file__).with_name(f"{name}.json")
 
 
 def load(path: Path, kind: str = "methods") -> dict[str, Any]:

@@ -17,14 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import CardError
-from ..llms.base import Completion, GenRequest, Ids
-from ..policies.causal_lm import CausalLMPolicy
-from ..policies.rows import TrainingRow
-from ..policies.scoring import TokenScores, measured
-from ..seeding import stream
-from .tree import TaskTree, counts, written
-from .words import END
+from searchgym.errors import CardError
+from searchgym.llms.base import Completion, GenRequest, Ids
+from searchgym.policies.causal_lm import CausalLMPolicy
+from searchgym.policies.rows import TrainingRow
+from searchgym.policies.scoring import TokenScores, measured
+from searchgym.seeding import stream
+
+from .tree import END, TaskTree, counts, written
 
 FLOOR = -7.0
 """Log-probability of a word that no candidate goes on with: of a gold answer, say, that is no

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ..corpora.corpus import Corpus
-from ..dialects.plain import Plain
-from ..envs.search import SearchEnv
-from ..errors import CardError
-from ..seeding import derive, stream
-from ..types import Answer, Difficulty, Hit, Passage, Query, Ranking, Task
+from searchgym.corpora.corpus import Corpus
+from searchgym.dialects.plain import Plain
+from searchgym.envs.search import SearchEnv
+from searchgym.errors import CardError
+from searchgym.seeding import derive, stream
+from searchgym.types import Answer, Difficulty, Hit, Passage, Query, Ranking, Task
 
 RELATIONS = ("boss", "ally", "home", "key", "rival", "tool")
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..charts.figure import Figure
-from ..charts.forest import forest
+from searchgym.charts.figure import Figure
+from searchgym.charts.forest import forest
+
 from .methods import BROKEN
 from .results import resumed
 
@@ -32,13 +33,13 @@ def measure(
     """Measure methods by the exact laboratory; resumes from ``path``.
 
     Args:
-        names: Of :func:`~searchgym.lab.methods.methods`.
+        names: Of :func:`~searchgym_agents.lab.methods.methods`.
         sizes, successes: Group sizes and rates of exact match; by default 4, 8, 16 and .1, .4, .8.
         steps, few: Steps drawn where many are computed at once, and elsewhere.
         enumerate_groups: Look at all groups where there are few enough.
         progress: Called with each method's name before it is measured.
     """
-    from .measure import FEW, SIZES, STEPS, SUCCESSES, Laboratory
+    from .quality import FEW, SIZES, STEPS, SUCCESSES, Laboratory
 
     sizes, successes = list(sizes or SIZES), list(successes or SUCCESSES)
     options = {"steps": steps or STEPS, "few": few or FEW, "enumerate_groups": enumerate_groups}

@@ -18,15 +18,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import CardError
-from ..rl.credit import compare, reward_group, score_groups
-from ..rl.recipe import Recipe
-from ..rl.rewards.weighted import Weighted
-from ..rl.rollouts.chains import Chains
-from ..rl.slots.batch import Batch, Output, Totals, in_lines
-from ..rl.slots.records import Floats, Group, Played, Rewards, Scored, Workers
-from ..rl.update import prepare_losses, total_loss
-from ..seeding import derive
+from searchgym.errors import CardError
+from searchgym.rl.credit import compare, reward_group, score_groups
+from searchgym.rl.recipe import Recipe
+from searchgym.rl.rewards.weighted import Weighted
+from searchgym.rl.rollouts.chains import Chains
+from searchgym.rl.slots.batch import Batch, Output, Totals, in_lines
+from searchgym.rl.slots.records import Floats, Group, Played, Rewards, Scored, Workers
+from searchgym.rl.update import prepare_losses, total_loss
+from searchgym.seeding import derive
+
 from .policy import TabularLM, counts, odds
 
 Draws = NDArray[np.int64]

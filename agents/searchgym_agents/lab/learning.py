@@ -18,12 +18,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.episode import Episode
-from ..envs.search import SearchEnv
-from ..llms.base import Sampling
-from ..seeding import derive, stream
-from ..types import Failure, TurnRequest
-from .company import alone, keywords_of, roles_of, with_rate
+from searchgym.core.episode import Episode
+from searchgym.envs.search import SearchEnv
+from searchgym.llms.base import Sampling
+from searchgym.seeding import derive, stream
+from searchgym.types import Failure, TurnRequest
+
 from .gradients import with_size
 from .learning_results import summary
 from .methods import learners, shaped, table_of
@@ -31,8 +31,15 @@ from .results import resumed
 from .world import FactGraph, chain_tasks, fact_graph, lab_env, query
 
 if TYPE_CHECKING:
-    from ..policies.causal_lm import CausalLMPolicy
-    from ..policies.trainable import TrainableLM
+    from searchgym.policies.causal_lm import CausalLMPolicy
+    from searchgym.policies.trainable import TrainableLM
+from statistics import fmean
+
+from searchgym.core.rollout import run_episodes
+from searchgym.rl.recipe import Recipe
+from searchgym.rl.roles import roles_asked
+from searchgym.rl.slots.records import SHARED
+from searchgym.types import Agent
 
 PAID = (("em", 1.0),)
 """The bench's reward. It has no price of searches: that is saved at once where none is made, which
@@ -73,7 +80,7 @@ class Course:
     @property
     def expert(self) -> str:
         """Import path of the agent that the model imitates first."""
-        return "searchgym.lab.learn:Asker"
+        return "searchgym_agents.lab.learning:Asker"
 
     @property
     def max_tokens(self) -> int:
@@ -104,7 +111,7 @@ class Wanderer:
     """An agent that asks for any relation of what it was shown last, and then says it.
 
     Args:
-        env: An environment of :func:`~searchgym.lab.world.lab_env`.
+        env: An environment of :func:`~searchgym_agents.lab.world.lab_env`.
     """
 
     STOPS = (0.08, 0.4, 0.6, 1.0)
@@ -157,9 +164,9 @@ def setting(course: Course) -> tuple[FactGraph, SearchEnv]:
 def warm(course: Course, *, taught: bool = False) -> tuple[Any, Any]:
     """The tokenizer, and the model that has imitated the course's expert, or, if ``taught``, the
     oracle. ``MissingExtraError`` without the extra ``llm``."""
-    from ..llms.small import small_model, train_tokenizer
-    from ..policies.trainable import TrainableLM
-    from ..rl.trainer import TrainConfig, Trainer
+    from searchgym.llms.small import small_model, train_tokenizer
+    from searchgym.policies.trainable import TrainableLM
+    from searchgym.rl.trainer import TrainConfig, Trainer
 
     graph, env = setting(course)
     texts = [passage.text for passage in env.corpus]
@@ -186,14 +193,14 @@ def warm(course: Course, *, taught: bool = False) -> tuple[Any, Any]:
 
 def _shown(env: SearchEnv) -> Any:
     """Texts that an episode shows when any relation is asked for, for the tokenizer."""
-    from ..core.rollout import run_episode
+    from searchgym.core.rollout import run_episode
 
     episode: Episode = env.start(0, task=env.tasks[0], episode_id="shown")
     return run_episode(episode, Wanderer(env), env.toolbox).contexts.segments
 
 
 def _recipe(spec: Any) -> Any:
-    from ..rl.recipe import Recipe
+    from searchgym.rl.recipe import Recipe
 
     return Recipe.of(spec)
 
@@ -212,13 +219,12 @@ def train(
     model at its start where the method does not train them; experts are the oracle.
 
     Args:
-        method: Of :func:`~searchgym.lab.methods.learners`, or a recipe's table.
+        method: Of :func:`~searchgym_agents.lab.methods.learners`, or a recipe's table.
 
     Returns:
         ``curve``: [episodes so far, exact match, searches] by step, of the episodes learnt from,
         or, if these are not the policy's own (``methods.SHAPED``), of some that it plays alone
-        after the step; and the numbers of :func:`~searchgym.lab.learning_results.summary` with
-        ``seconds``.
+        after the step; and the numbers of :func:`~.learning_results.summary` with ``seconds``.
     """
     _, curve, seconds = trained(method, seed, course or Course())
     return {"curve": curve, **summary(curve), "seconds": seconds}
@@ -229,9 +235,9 @@ def trained(
 ) -> tuple[TrainableLM, list[list[float]], float]:
     """Train as :func:`train` does; returns the model, the curve and the seconds, without those of
     the start that all methods share."""
-    from ..policies.trainable import TrainableLM
-    from ..rl.critics.registry import make_critic
-    from ..rl.trainer import TrainConfig, Trainer
+    from searchgym.policies.trainable import TrainableLM
+    from searchgym.rl.critics.registry import make_critic
+    from searchgym.rl.trainer import TrainConfig, Trainer
 
     if isinstance(method, Mapping):
         table = with_size(method, course.size)
@@ -279,7 +285,7 @@ def bench(
     """Train by each method, ``seeds`` times; resumes from ``path``, method by method.
 
     Args:
-        names: Of :func:`~searchgym.lab.methods.learners`.
+        names: Of :func:`~searchgym_agents.lab.methods.learners`.
         workers: Trainings at a time, each in a process with one thread.
         progress: Called with a method's name before it is trained.
     """
@@ -301,3 +307,50 @@ def _one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+NOISY_ENGINE: Mapping[str, Any] = {"name": "degraded", "engine": "bm25"}
+"""Engine of methods whose members play under noise, of which the bench's own has none."""
+EACH = 4
+"""Episodes of a question by which a policy is measured alone."""
+
+
+def keywords_of(recipe: Recipe) -> dict[str, Any]:
+    """Keywords by which the environment in which a recipe trains differs from the bench's."""
+    return {"engine": dict(NOISY_ENGINE)} if recipe.needs("noise") else {}
+
+
+def with_rate(table: Mapping[str, Any], lr: float) -> dict[str, Any]:
+    """A recipe's table whose signals' own models learn at ``lr``, where it says a rate for them."""
+    signals = table.get("signal", ())
+    entries = [signals] if isinstance(signals, str | Mapping) else list(signals)
+    made = [{**e, "lr": lr} if isinstance(e, Mapping) and "lr" in e else e for e in entries]
+    return {**table, "signal": made} if made != entries else dict(table)
+
+
+def roles_of(recipe: Recipe, start: Agent) -> dict[str, Agent | str]:
+    """Players of a recipe's roles: the agent at its ``start`` of those that it does not train, the
+    policy itself of all others."""
+    frozen: frozenset[str] = getattr(recipe.rollout, "frozen", frozenset())
+    return {role: start if role in frozen else SHARED for role in roles_asked(recipe)}
+
+
+def play(env: SearchEnv, agent: Agent, seed: int, each: int, name: str) -> list[Episode]:
+    """Let an agent play every question of an environment ``each`` times; ``name`` begins the
+    episodes' ids."""
+    episodes = [
+        env.start(derive(seed, task.id, i), task=task, episode_id=f"{name}.{task.id}.{i}")
+        for task in env.tasks for i in range(each)
+    ]  # fmt: skip
+    return run_episodes(episodes, agent, env.toolbox)
+
+
+def em_of(episodes: Sequence[Episode]) -> float:
+    """Mean exact match of finished episodes."""
+    return fmean(e.parts["em"] if e.parts else 0.0 for e in episodes)
+
+
+def alone(env: SearchEnv, agent: Agent, seed: int) -> tuple[float, float]:
+    """Exact match and searches of an agent that plays every question ``EACH`` times."""
+    episodes = play(env, agent, seed, EACH, f"alone{seed}")
+    return em_of(episodes), fmean(float(e.queries) for e in episodes)

@@ -9,8 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import CardError
-from .output import JsonFlag, console, examples, print_json, print_table, progress, say
+from searchgym.cli.output import (
+    JsonFlag,
+    console,
+    examples,
+    print_json,
+    print_table,
+    progress,
+    say,
+)
+from searchgym.errors import CardError
 
 _NOISE = re.compile(r" ±\S*\d|\s\(own [^()]*\)")
 _WIDE = 110
@@ -20,8 +28,20 @@ LEGEND = (
     "on average; bias, variance: relative to the useful length; own: bias to the gradient of what "
     "the recipe pays, where that is not the return; then signal-to-noise per cost"
 )
+app = typer.Typer()
 
 
+@app.command(
+    epilog=examples(
+        "searchgym lab",
+        "searchgym lab grpo rloo gigpo --figure build/lab",
+        "searchgym lab --all --out runs/lab/gradients.json",
+        "searchgym lab --learn grpo broken",
+        "searchgym lab --stored --learn",
+        "searchgym lab --orderings slate-variance",
+        "searchgym lab --stored --orderings",
+    )
+)
 def lab(
     methods: Annotated[
         list[str] | None,
@@ -69,14 +89,14 @@ def lab(
     hundred thousand parameters is trained by each method instead. With --orderings, what papers
     found of two methods is measured again, and the table says whether it holds here.
     """
-    from ..lab import learn as learning
-    from ..lab import learning_results as learnt
-    from ..lab.gradient_results import SIZE, SUCCESS, lines, measure
-    from ..lab.gradient_results import figure as drawn
-    from ..lab.methods import DEFAULT, MOST_USED, learners
-    from ..lab.methods import methods as measurable
-    from ..lab.results import chosen, load
-    from ..lab.results import stored as shipped
+    from . import learning
+    from . import learning_results as learnt
+    from .gradient_results import SIZE, SUCCESS, lines, measure
+    from .gradient_results import figure as drawn
+    from .methods import DEFAULT, MOST_USED, learners
+    from .methods import methods as measurable
+    from .results import chosen, load
+    from .results import stored as shipped
 
     if every and methods:
         raise CardError("name methods or give --all, not both")
@@ -144,9 +164,9 @@ def _orderings(
     names: list[str] | None, out: Path | None, minutes: float | None, stored: bool, as_json: bool
 ) -> None:
     """Measure orderings, or take the shipped result, and print the table."""
-    from ..lab.orderings.results import KIND, LEGEND, chosen, lines, measure
-    from ..lab.results import load
-    from ..lab.results import stored as shipped
+    from .orderings.results import KIND, LEGEND, chosen, lines, measure
+    from .results import load
+    from .results import stored as shipped
 
     if stored:
         chosen(names)
@@ -160,18 +180,3 @@ def _orderings(
         return
     print_table("Published orderings, tested here", lines(result, names))
     say(LEGEND)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            "searchgym lab",
-            "searchgym lab grpo rloo gigpo --figure build/lab",
-            "searchgym lab --all --out runs/lab/gradients.json",
-            "searchgym lab --learn grpo broken",
-            "searchgym lab --stored --learn",
-            "searchgym lab --orderings slate-variance",
-            "searchgym lab --stored --orderings",
-        )
-    )(lab)

@@ -1,4 +1,4 @@
-"""Intervals of figures of several seeds, and verdicts by intervals.
+"""A published ordering: its declaration, and its verdict by the figures of several seeds.
 
 The seeds of an ordering's arms are paired: equal seeds have equal questions and equal beginnings.
 An interval is Student's t over these pairs (of the logarithm, for ratios), which with three seeds
@@ -9,11 +9,121 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, get_args
 
+from searchgym.errors import CardError
+
 from ..learning_results import NOTHING, interval
-from .declared import By, Compared, Ordering
+
+By = Literal["difference", "ratio"]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side of an ordering: a measurement, made once for each seed.
+
+    Args:
+        measure: A name in ``results.MEASURES``.
+        options: Its keywords, of JSON values. Arms with equal measurements share their pieces.
+    """
+
+    measure: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def piece(self, seed: int) -> str:
+        """Name of the measurement of one seed, by which a result holds it: it says all of it."""
+        options = ", ".join(f"{k}={_told(v)}" for k, v in sorted(self.options.items()))
+        return f"{self.measure}({options}) seed {seed}"
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {_told(v)}" for k, v in sorted(value.items())) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_told, value)) + "]"
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two figures, and the range in which what was published lies.
+
+    Args:
+        first, second: (arm, figure) each; seed by seed, first minus second or first over second.
+        least, most: Ends of the range. An interval inside agrees, one outside disagrees.
+    """
+
+    first: tuple[str, str]
+    second: tuple[str, str]
+    by: By = "difference"
+    least: float = -math.inf
+    most: float = math.inf
+    what: str = ""
+    """Words for the table; by default the figure and the arms."""
+
+    @property
+    def told(self) -> str:
+        """Short text of the comparison."""
+        (a, figure), (b, other) = self.first, self.second
+        if self.what:
+            return self.what
+        sign = "/" if self.by == "ratio" else "-"
+        if figure == other:
+            return f"{figure}: {a} {sign} {b}"
+        return f"{figure} {sign} {other}" if a == b else f"{a}'s {figure} {sign} {b}'s {other}"
+
+    @property
+    def range(self) -> str:
+        """The published range: "< 1", "> 0"."""
+        ends = [f"> {self.least:.3g}"] * (self.least > -math.inf)
+        ends += [f"< {self.most:.3g}"] * (self.most < math.inf)
+        return " and ".join(ends)
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """A published ordering and how it is measured here.
+
+    Raises:
+        CardError: a comparison names an arm that is not there, or has no range.
+    """
+
+    name: str
+    source: str
+    """Authors or method, and arXiv id."""
+    claim: str
+    """Statement that was published."""
+    how: str
+    """Measurement that stands for it here, and how it differs."""
+    arms: Mapping[str, Arm]
+    compared: tuple[Comparison, ...]
+    """Comparisons: all must agree for the ordering to agree; one that disagrees is enough to
+    disagree."""
+    seeds: int = 3
+
+    def __post_init__(self) -> None:
+        if not self.compared:
+            raise CardError(f"{self.name}: an ordering compares two figures at least once")
+        for pair in self.compared:
+            if pair.least == -math.inf and pair.most == math.inf:
+                raise CardError(f"{self.name}: {pair.told} has no range: give least or most")
+            for arm, _ in (pair.first, pair.second):
+                if arm not in self.arms:
+                    raise CardError(f"{self.name}: no arm {arm!r}; there are {sorted(self.arms)}")
+
+    def pieces(self) -> dict[str, tuple[Arm, int]]:
+        """Piece → arm and seed, seed by seed, so that a run that stops has whole seeds."""
+        return {
+            arm.piece(seed): (arm, seed) for seed in range(self.seeds) for arm in self.arms.values()
+        }
+
+
+def below(first: tuple[str, str], second: tuple[str, str]) -> Comparison:
+    """The first figure is smaller, as a ratio."""
+    return Comparison(first, second, "ratio", most=1.0)
+
 
 Verdict = Literal["agree", "disagree", "undecided", "not measurable", "not measured"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -23,8 +133,8 @@ Figures = Mapping[str, Any]
 a training ended before it got there."""
 
 
-class Judged(NamedTuple):
-    """A comparison with its interval and verdict."""
+class Judgement(NamedTuple):
+    """What was measured of a comparison: its interval and verdict."""
 
     what: str
     range: str
@@ -37,7 +147,7 @@ class Judged(NamedTuple):
     """Seeds of either side whose training ended with nothing learnt (:data:`NOTHING`)."""
 
 
-def judged(pair: Compared, arms: Mapping[str, Sequence[Figures]]) -> Judged:
+def judge(pair: Comparison, arms: Mapping[str, Sequence[Figures]]) -> Judgement:
     """Compare two figures seed by seed.
 
     A figure that is a lower bound leaves its side of the interval open: if a training has not
@@ -61,7 +171,7 @@ def judged(pair: Compared, arms: Mapping[str, Sequence[Figures]]) -> Judged:
     at_0 = [sum(em <= NOTHING for em in side) for side in sides] or [0, 0]
     if verdict != "not measured" and all(side and fmean(side) <= NOTHING for side in sides):
         verdict = "not measurable"
-    return Judged(pair.told, pair.range, mean, low, high, len(both), verdict, (at_0[0], at_0[1]))
+    return Judgement(pair.told, pair.range, mean, low, high, len(both), verdict, (at_0[0], at_0[1]))
 
 
 def paired(values: Sequence[tuple[float, float]], by: By) -> tuple[float, float, float]:
@@ -101,7 +211,7 @@ def overall(verdicts: Sequence[Verdict]) -> Verdict:
 
 def verdict_of(
     ordering: Ordering, pieces: Mapping[str, Figures]
-) -> tuple[Verdict, tuple[Judged, ...]]:
+) -> tuple[Verdict, tuple[Judgement, ...]]:
     """An ordering's verdict and its comparisons, from the pieces that were measured. A comparison
     leaves out the seeds of which one of its arms lacks a piece."""
     comparisons = []
@@ -112,5 +222,5 @@ def verdict_of(
             for seed in range(ordering.seeds)
             if all(ordering.arms[name].piece(seed) in pieces for name in names)
         ]
-        comparisons.append(judged(pair, {name: [seed[name] for seed in there] for name in names}))
+        comparisons.append(judge(pair, {name: [seed[name] for seed in there] for name in names}))
     return overall([one.verdict for one in comparisons]), tuple(comparisons)

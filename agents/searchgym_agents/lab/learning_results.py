@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..charts.curves import over_seeds
-from ..charts.figure import Figure
-from ..charts.forest import forest
+from searchgym.charts.curves import over_seeds
+from searchgym.charts.figure import Figure
+from searchgym.charts.forest import forest
+
 from .methods import BROKEN, MOST_USED
 
 GOAL = 0.5

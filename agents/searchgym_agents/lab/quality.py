@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rl.slots.records import Floats
+from searchgym.rl.slots.records import Floats
+
 from .gradients import Bench, StepGradients
 from .methods import table_of
 from .policy import TabularLM, skilled, true_gradient

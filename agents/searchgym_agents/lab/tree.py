@@ -8,20 +8,23 @@ leads to; nothing of its rules is repeated here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.episode import Episode, run_tools
-from ..envs.search import SearchEnv
-from ..llms.base import Completion, Ids
-from ..policies.external import ExternalPolicy
-from ..rl.slots.records import Group, Played, TaskPlan
-from ..seeding import stream
-from ..types import Task
-from .words import END, WordRenderer
+from searchgym.core.episode import Episode, run_tools
+from searchgym.envs.search import SearchEnv
+from searchgym.llms.base import Completion, Ids
+from searchgym.policies.external import ExternalPolicy
+from searchgym.policies.renderer import Spelt
+from searchgym.rl.slots.records import Group, Played, TaskPlan
+from searchgym.seeding import stream
+from searchgym.types import Segment, Task, TurnRequest
+
 from .world import FactGraph, chain_task, fact_graph, lab_env, query
 
 
@@ -220,3 +223,42 @@ def counts(tree: TaskTree) -> Mapping[str, list[np.ndarray[Any, Any]]]:
         "calls": [np.array([float(e.queries) for e in q]) for q in episodes],
         "tokens": [np.array([float(m.tokens) for m in q]) for q in tree.leaves],
     }
+
+
+END = 0
+"""The id that ends a turn."""
+_WORD = re.compile(r"\s*\S+|\s+")
+
+
+class WordRenderer:
+    """Every word with the blanks before it is a token; new words get the next number."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {"": END}
+        self._words: list[str] = [""]
+
+    fingerprint = "lab words"
+
+    def encode(self, text: str) -> Ids:
+        return tuple(self._id(word) for word in _WORD.findall(text))
+
+    def render(self, request: TurnRequest, written: Mapping[str, Ids]) -> tuple[Ids, ...]:
+        return tuple(
+            written[s.id] if s.author == "policy" else self.encode(s.text) for s in request.segments
+        )
+
+    def spell(self, segments: Sequence[Segment], text: str) -> Spelt:
+        return Spelt(self.encode(text), tuple(accumulate(map(len, _WORD.findall(text)))))
+
+    def heard(self, segments: Sequence[Segment], completion: Completion) -> Completion:
+        return completion
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The words of some ids."""
+        return "".join(self._words[i] for i in ids)
+
+    def _id(self, word: str) -> int:
+        if word not in self._ids:
+            self._ids[word] = len(self._words)
+            self._words.append(word)
+        return self._ids[word]

@@ -1,4 +1,4 @@
-"""Measurements by training: the learning bench (``lab.learn``) under another course or reward."""
+"""Measurements by training: the learning bench under another course, reward or rollout."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Self
 
-from ...core.episode import Episode
-from ...corpora.corpus import Corpus
-from ...engines.degraded.engine import DegradedEngine
-from ...envs.search import SearchEnv
-from ...rl.recipe_files import read
-from ...seeding import derive
-from ..company import play
-from ..learn import BEFORE, Course, policy_of, setting, train, trained, warm
+import numpy as np
+
+from searchgym.core.episode import Episode
+from searchgym.corpora.corpus import Corpus
+from searchgym.engines.degraded.engine import DegradedEngine
+from searchgym.envs.search import SearchEnv
+from searchgym.policies.rows import TrainingRow
+from searchgym.rl.recipe_files import read
+from searchgym.rl.rollouts.chains import Chains
+from searchgym.rl.slots.records import Group, TaskPlan, Workers
+from searchgym.seeding import derive
+
+from ..learning import BEFORE, Course, play, policy_of, setting, train, trained, warm
 from ..world import FactEngine, FactGraph
 
 PHASE = 4
@@ -106,7 +111,7 @@ def played_after(
     Returns:
         The environment and the finished episodes.
     """
-    from ...policies.trainable import TrainableLM
+    from searchgym.policies.trainable import TrainableLM
 
     if method is None:
         tokenizer, model = warm(course.start)
@@ -123,3 +128,28 @@ def fixed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return tuple((k, fixed(v)) for k, v in value.items())
     return tuple(map(fixed, value)) if isinstance(value, list) else value
+
+
+class Unmasked(Chains):
+    """Independent episodes, all of whose tokens from the first sampled one on are trained on, the
+    results of searches among them. Nobody sampled these, so no loss may read how likely they were
+    when sampled."""
+
+    unsampled = True
+
+    def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
+        return [
+            replace(group, members=tuple(
+                replace(m, rows=tuple(map(unmasked, m.rows))) for m in group.members
+            ))
+            for group in super().collect(plans, workers)
+        ]  # fmt: skip
+
+
+def unmasked(row: TrainingRow) -> TrainingRow:
+    """A row whose tokens after the first sampled one are all trained on. What was read between two
+    turns counts to the turn before it."""
+    first = int(row.sampled.argmax())
+    after = np.arange(len(row)) >= first
+    turn = np.maximum.accumulate(row.turn_of_token)
+    return replace(row, sampled=after, loss_mask=after, turn_of_token=np.where(after, turn, -1))

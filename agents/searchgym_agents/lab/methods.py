@@ -5,17 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
-from ..errors import CardError, unknown
-from ..objects import load_known
-from ..policies.scoring import TOKEN_MEASURES
-from ..rl.recipe_files import read, shipped
-from ..rl.slots.registry import REGISTRY
+import torch
+
+from searchgym.errors import CardError, unknown
+from searchgym.objects import load_known
+from searchgym.policies.scoring import TOKEN_MEASURES
+from searchgym.rl.advantages.base import Coef, DrawingOver
+from searchgym.rl.ops.mask import spread
+from searchgym.rl.recipe_files import read, shipped
+from searchgym.rl.slots.batch import Batch, Estimate
+from searchgym.rl.slots.registry import REGISTRY
+from searchgym.seeding import derive
+
 from .gradients import with_size
 
 BROKEN = "broken"
-"""GRPO with its turns' advantages shuffled within the group (:mod:`searchgym.lab.broken`)."""
+"""GRPO with its turns' advantages shuffled within the group (:class:`ShuffledTurns`)."""
 DEFAULT = (
     "grpo", BROKEN, "rloo", "reinforce", "remax", "ppo", "ppo_turn", "dapo", "stratified_grpo",
     "gigpo", "igpo", "mt_grpo",
@@ -124,7 +131,7 @@ def table_of(method: str, size: int, known: Sequence[str] | None = None) -> dict
     if method not in (known := known or methods()):
         raise CardError(unknown("method", method, known))
     if method == BROKEN:
-        table = {**read("grpo"), "advantage": {"use": "searchgym.lab.broken:ShuffledTurns"}}
+        table = {**read("grpo"), "advantage": {"use": "searchgym_agents.lab.methods:ShuffledTurns"}}
     elif method.startswith("advantage:"):
         table = _plain(method.removeprefix("advantage:"))
     else:
@@ -142,3 +149,37 @@ def _plain(name: str) -> dict[str, Any]:
             raise CardError(f"advantage {name!r} needs {need!r}, which no registered signal gives")
         signals.append(providers[0])
     return {"signal": list(dict.fromkeys(signals)), "advantage": name, "loss": "reinforce"}
+
+
+class ShuffledTurns(DrawingOver):
+    """``base``'s advantages, each turn's given to another random turn of the same group.
+
+    Sums, scale and spread are the base's; whom they are given to is not.
+
+    Args:
+        seed: Seed of the shuffling, with the number of the step.
+    """
+
+    relative: ClassVar[bool] = True
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        made: Estimate = self.base.estimate(batch, coef)
+        adv = spread(made.adv, batch.mask)
+        draw = torch.Generator().manual_seed(derive(self.seed, "shuffle", self.steps) % (1 << 62))
+        self.steps += 1
+        width = int(batch.turn.max()) + 1
+        turns = (torch.arange(len(batch))[:, None] * width + batch.turn)[batch.mask]
+        kinds, at = torch.unique(turns, return_inverse=True)
+        value = torch.zeros(len(kinds), dtype=adv.dtype)
+        value[at] = adv[batch.mask]  # tokens of a turn have one advantage, or the last one's
+        group = batch.group[kinds // width]
+        # within each group: its turns in random order take over the values of its turns in order
+        order = torch.argsort(group, stable=True)
+        noise = torch.rand(len(kinds), generator=draw)
+        mixed = torch.argsort(noise)
+        mixed = mixed[torch.argsort(group[mixed], stable=True)]
+        shuffled = torch.empty_like(value)
+        shuffled[order] = value[mixed]
+        new = torch.zeros_like(adv)
+        new[batch.mask] = shuffled[at]
+        return made._replace(adv=new)

@@ -143,7 +143,7 @@ def _recipe(name: str) -> tuple[dict[str, Any], str]:
 
 def _idle(name: str) -> list[str]:
     """Options that change nothing as the recipe is shipped."""
-    from ..rl.idle import idle_options
+    from ..rl.diagnostics import idle_options
     from ..rl.recipe import Recipe
     from ..rl.slots.protocols import RunFacts
 

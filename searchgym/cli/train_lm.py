@@ -280,7 +280,7 @@ def _patient(screen: Screen, main: bool) -> Iterator[Callable[[], bool]]:
 @contextmanager
 def _collected_warnings() -> Iterator[list[str]]:
     """Collect named warnings for the screen; other warnings are shown as always."""
-    from ..rl.collapse import CollapseWarning
+    from ..rl.diagnostics import CollapseWarning
 
     collected: list[str] = []
     with warnings.catch_warnings():

@@ -50,7 +50,7 @@ class Trajectory:
     how many of them ``overflowed`` the model's context or were ``length_cut``."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training record, if it was trained on: step, group, reward, advantages by turn, and rows of
-    tokens (``rl.saved``)."""
+    tokens (``rl.run_folder``)."""
     scoring_version: int = 1
     """Version of the scoring behind ``parts`` (``searchgym.scoring.SCORING_VERSION``); 1 where a
     record does not say."""

@@ -40,10 +40,10 @@ class TrainConfig:
     """Steps between checkpoints; the last step is always saved."""
     save_rollouts: int = 0
     """Trajectories per step to keep in the run's folder with tokens, masks, log-probabilities and
-    advantages (``rl.saved``), for ``searchgym view``."""
+    advantages (``rl.run_folder``), for ``searchgym view``."""
     agreement: float | None = None
     """Largest difference, in nats per token, between log-probabilities of the trainer and of a
-    generator with weights of its own (vLLM); None chooses by precision (``rl.agreement``)."""
+    generator with weights of its own (vLLM); None chooses by precision (``rl.diagnostics``)."""
     seed: int = 0
     """Seed of tasks, sampling order and minibatches."""
 

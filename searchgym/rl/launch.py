@@ -22,7 +22,7 @@ from .log import CHECKPOINT, LOG, Log
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .recipe import TABLES as OF_RECIPE
 from .roles import check_roles
-from .settings import FREE
+from .run_folder import FREE
 from .slots.records import SHARED
 from .slots.registry import REGISTRY
 

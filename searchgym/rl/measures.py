@@ -8,9 +8,8 @@ from typing import TypeVar
 import numpy as np
 
 from .ops.groups import all_alike
-from .ops.kl import kl
-from .ops.mask import masked, masked_mean
-from .ops.ratio import log_ratio
+from .ops.ratios import kl, log_ratio
+from .ops.tokens import masked, masked_mean
 from .signals.outcome import total
 from .slots.batch import Batch
 from .slots.records import POLICY, Played, Scored

@@ -28,15 +28,12 @@ from ..policies.trainable import TrainableLM
 from ..rewards.registry import FINAL, TURN
 from ..types import Agent
 from ..utils.files import FolderLock
-from .agreement import require_agreement, tolerance
 from .asynchronous.rollouts import AsyncRollouts
-from .checkpoint import load_checkpoint, save_checkpoint
-from .collapse import CollapseMonitor
 from .comparison import compares_groups, require_members_that_differ
 from .config import TrainConfig as TrainConfig
 from .credit import compare, score_groups
 from .critics.base import ValueModel
-from .idle import warn_of_idle_options
+from .diagnostics import CollapseMonitor, require_agreement, tolerance, warn_of_idle_options
 from .log import CHECKPOINT, LOG, Log
 from .measures import (
     batch_metrics,
@@ -49,7 +46,7 @@ from .processes import SingleProcess
 from .recipe import Recipe, under_curriculum
 from .reference import MovingReference
 from .roles import check_roles, checked_lm
-from .saved import ROLLOUTS, SavedRollouts
+from .run_folder import ROLLOUTS, SavedRollouts, load_checkpoint, save_checkpoint
 from .slots.batch import Batch
 from .slots.protocols import Learner, Replay, RunFacts
 from .slots.records import POLICY, Scored, TaskPlan, Workers

@@ -20,7 +20,7 @@ from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.run import evaluate
 from searchgym.rewards import REWARDS, Reward
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.saved import ROLLOUTS
+from searchgym.rl.run_folder import ROLLOUTS
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph, TurnRequest
 

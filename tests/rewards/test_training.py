@@ -11,7 +11,7 @@ from searchgym.core.trajectory import read_jsonl
 from searchgym.errors import CardError
 from searchgym.rl import minimal
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.saved import ROLLOUTS
+from searchgym.rl.run_folder import ROLLOUTS
 from searchgym.rl.trainer import TrainConfig, Trainer
 
 from ..rl.colours import player, setting

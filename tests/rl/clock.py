@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from searchgym.rl.asynchronous.admission import AdmissionControl
-from searchgym.rl.asynchronous.waiting import Late, Order, Waiting
+from searchgym.rl.asynchronous.rollouts import AdmissionControl, Late, Order, Waiting
 from searchgym.rl.slots.records import Floats
 
 Ints = NDArray[np.int64]

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.errors import CardError
-from searchgym.rl.asynchronous.admission import AdmissionControl
-from searchgym.rl.asynchronous.waiting import Waiting
+from searchgym.rl.asynchronous.rollouts import AdmissionControl, Waiting
 from searchgym.seeding import stream
 from tests.rl.clock import simulate, turns_apart, turns_in_step
 

@@ -19,9 +19,8 @@ from searchgym.rl.advantages.reinforce_pp import reinforce_pp_advantages
 from searchgym.rl.advantages.reinforce_pp_baseline import reinforce_pp_baseline_advantages
 from searchgym.rl.advantages.remax import remax_advantages
 from searchgym.rl.advantages.rloo import rloo_advantages
-from searchgym.rl.ops.mask import at_last_token
-from searchgym.rl.ops.returns import reward_to_go
-from searchgym.rl.ops.whiten import moments, whiten
+from searchgym.rl.ops.tokens import at_last_token, moments, whiten
+from searchgym.rl.ops.turns import reward_to_go
 from searchgym_agents.methods.opo import opo_advantages
 
 NAN = float("nan")

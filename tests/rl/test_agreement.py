@@ -12,7 +12,7 @@ import torch
 from searchgym.errors import CardError, EngineError
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.rl.agreement import EXACT, ROUNDED, tolerance
+from searchgym.rl.diagnostics import EXACT, ROUNDED, tolerance
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import SAMPLING, player, setting, tokenizer
 from tests.rl.test_trainer import weights

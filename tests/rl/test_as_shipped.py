@@ -12,7 +12,7 @@ import torch
 
 from searchgym.envs.search import SearchEnv
 from searchgym.rl.critics.registry import make_critic
-from searchgym.rl.idle import IdleOptionWarning, idle_options
+from searchgym.rl.diagnostics import IdleOptionWarning, idle_options
 from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.slots.protocols import RunFacts
 from searchgym.rl.trainer import TrainConfig, Trainer

@@ -18,8 +18,7 @@ import torch
 from searchgym.errors import CardError, EngineError
 from searchgym.llms import handover
 from searchgym.rl.asynchronous.rollouts import AsyncRollouts
-from searchgym.rl.asynchronous.weights import publish
-from searchgym.rl.asynchronous.worker import Worker, build_workers
+from searchgym.rl.asynchronous.worker import Worker, build_workers, publish
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.records import Workers
 from searchgym.rl.trainer import TrainConfig, Trainer

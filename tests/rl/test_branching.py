@@ -21,7 +21,7 @@ from searchgym.errors import CardError, CheckError
 from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.branching import Branching, TurnTree
-from searchgym.rl.saved import ROLLOUTS
+from searchgym.rl.run_folder import ROLLOUTS
 from searchgym.rl.signals.outcome import total
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch

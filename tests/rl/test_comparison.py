@@ -12,18 +12,18 @@ import torch
 
 from searchgym.errors import CardError
 from searchgym.llms.base import Sampling
-from searchgym.rl.collapse import TRACKED, CollapseMonitor, CollapseWarning
 from searchgym.rl.comparison import (
     compares_groups,
     needs_several_members,
     require_members_that_differ,
 )
 from searchgym.rl.data.dynamic import Dynamic
+from searchgym.rl.diagnostics import TRACKED, CollapseMonitor, CollapseWarning
 from searchgym.rl.launch import Plan
 from searchgym.rl.measures import group_metrics
 from searchgym.rl.metrics import RL
-from searchgym.rl.ops.compare import standardized
 from searchgym.rl.ops.groups import all_alike
+from searchgym.rl.ops.turns import standardized
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.slots.records import Rewards, Scored
 from searchgym.rl.slots.registry import REGISTRY

@@ -15,8 +15,7 @@ from searchgym.rl.critics.base import ValueModel
 from searchgym.rl.critics.contract import check_critic
 from searchgym.rl.critics.hl_gauss import HLGaussCritic, target_histogram
 from searchgym.rl.critics.registry import CRITICS, make_critic
-from searchgym.rl.critics.scalar import Critic
-from searchgym.rl.critics.turn import TurnCritic
+from searchgym.rl.critics.scalar import Critic, TurnCritic
 from searchgym.rl.launch import Plan
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.batch import Batch

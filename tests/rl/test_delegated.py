@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from searchgym.policies.rows import TrainingRow
-from searchgym.rl.saved import SavedRollouts
+from searchgym.rl.run_folder import SavedRollouts
 from searchgym.rl.slots.batch import Batch, in_lines
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan
 from searchgym.rl.slots.registry import make

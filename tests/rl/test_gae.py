@@ -8,10 +8,17 @@ from searchgym.rl.advantages.ppo import (
     ppo_advantages,
     turn_ppo_advantages,
 )
-from searchgym.rl.ops.gae import bi_level_gae, token_gae, turn_gae
-from searchgym.rl.ops.returns import reward_to_go
-from searchgym.rl.ops.turns import next_unmasked, over_turn, turn_ends, turn_starts
-from searchgym.rl.ops.whiten import moments
+from searchgym.rl.ops.tokens import moments
+from searchgym.rl.ops.turns import (
+    bi_level_gae,
+    next_unmasked,
+    over_turn,
+    reward_to_go,
+    token_gae,
+    turn_ends,
+    turn_gae,
+    turn_starts,
+)
 
 NAN = float("nan")
 MASK = torch.tensor([[1, 1, 0, 1, 1]])

@@ -5,13 +5,24 @@ import math
 import pytest
 import torch
 
-from searchgym.rl.ops.aggregate import aggregate_tokens
-from searchgym.rl.ops.clip import clipped_surrogate
 from searchgym.rl.ops.groups import RewardGroups
-from searchgym.rl.ops.kl import adapted_kl_coefficient, kl
-from searchgym.rl.ops.mask import at_last_token, masked, masked_mean, spread
-from searchgym.rl.ops.ratio import mean_ratio, token_ratio, truncated_weight
-from searchgym.rl.ops.whiten import moments, whiten
+from searchgym.rl.ops.ratios import (
+    adapted_kl_coefficient,
+    clipped_surrogate,
+    kl,
+    mean_ratio,
+    token_ratio,
+    truncated_weight,
+)
+from searchgym.rl.ops.tokens import (
+    aggregate_tokens,
+    at_last_token,
+    masked,
+    masked_mean,
+    moments,
+    spread,
+    whiten,
+)
 from searchgym.rl.rewards.overlong import overlong_penalty
 from searchgym_agents.methods.clip_cov import clip_cov_weight, covariance, kl_cov_tokens
 from searchgym_agents.methods.kimi import length_reward

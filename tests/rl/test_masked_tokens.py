@@ -21,6 +21,7 @@ from searchgym.rl.advantages.ppo import (
 from searchgym.rl.advantages.reinforce_pp import reinforce_pp_advantages
 from searchgym.rl.advantages.reinforce_pp_baseline import reinforce_pp_baseline_advantages
 from searchgym.rl.advantages.remax import remax_advantages
+from searchgym.rl.critics.scalar import value_loss
 from searchgym.rl.losses.cispo import cispo_loss
 from searchgym.rl.losses.dpo import dpo_loss
 from searchgym.rl.losses.entropy import entropy_loss
@@ -29,9 +30,7 @@ from searchgym.rl.losses.kl import kl_loss
 from searchgym.rl.losses.ppo import ppo_loss
 from searchgym.rl.losses.reinforce import reinforce_loss
 from searchgym.rl.losses.sft import sft_loss
-from searchgym.rl.losses.value import value_loss
-from searchgym.rl.ops.kl import kl
-from searchgym.rl.ops.ratio import truncated_weight
+from searchgym.rl.ops.ratios import kl, truncated_weight
 from searchgym.rl.ops.turns import turn_ends, turn_starts
 from searchgym_agents.methods.kimi import kimi_loss
 from searchgym_agents.methods.r3l import opmd_loss

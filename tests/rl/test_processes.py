@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from searchgym.errors import CardError, EngineError
 from searchgym.llms.causal import load
-from searchgym.rl.checkpoint import load_checkpoint
 from searchgym.rl.log import LOG
 from searchgym.rl.processes import Processes, SingleProcess
+from searchgym.rl.run_folder import load_checkpoint
 from searchgym.rl.trainer import CHECKPOINT, TrainConfig, Trainer
 from tests.llms.server import free_port
 from tests.rl.colours import blank, player, setting, tokenizer

@@ -21,8 +21,8 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.plugins import registered_in
 from searchgym.rl.critics.scalar import Critic
-from searchgym.rl.idle import IdleOptionWarning
-from searchgym.rl.ops.kl import kl
+from searchgym.rl.diagnostics import IdleOptionWarning
+from searchgym.rl.ops.ratios import kl
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.recipe_files import (
     K3_CUT,

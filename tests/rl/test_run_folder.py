@@ -18,7 +18,7 @@ from searchgym.errors import DataError
 from searchgym.llms.sft import SftConfig, SftTrainer, train
 from searchgym.llms.sft_data import encode
 from searchgym.rl.log import LOG, Log, read_log
-from searchgym.rl.saved import ROLLOUTS
+from searchgym.rl.run_folder import ROLLOUTS
 from searchgym.utils.files import FolderLock, write_whole
 from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 from tests.rl.colours import blank, tokenizer

@@ -13,7 +13,7 @@ import torch
 from searchgym.core.trajectory import read_jsonl
 from searchgym.errors import CardError
 from searchgym.rl.log import LOG
-from searchgym.rl.saved import ROLLOUTS
+from searchgym.rl.run_folder import ROLLOUTS
 from searchgym.rl.trainer import TrainConfig
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import Filter, listing

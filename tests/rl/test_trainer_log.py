@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from searchgym.errors import EngineError
-from searchgym.rl.collapse import CollapseMonitor, CollapseWarning
+from searchgym.rl.diagnostics import CollapseMonitor, CollapseWarning
 from searchgym.rl.log import Log
 from searchgym.rl.losses.base import WeightedLoss
 from searchgym.rl.recipe import read

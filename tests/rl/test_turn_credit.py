@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from searchgym.rl.advantages.grpo import grpo_advantages
-from searchgym.rl.ops.compare import standardized, turn_returns
+from searchgym.rl.ops.turns import standardized, turn_returns
 from searchgym.rl.signals.influence import Influence
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers

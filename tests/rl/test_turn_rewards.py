@@ -15,8 +15,8 @@ from searchgym.dialects.base import get_dialect
 from searchgym.errors import CheckError
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.advantages.ppo import ppo_advantages
-from searchgym.rl.ops.kl import kl
-from searchgym.rl.ops.mask import spread
+from searchgym.rl.ops.ratios import kl
+from searchgym.rl.ops.tokens import spread
 from searchgym.rl.rewards.turns import added
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.contracts import check_reward

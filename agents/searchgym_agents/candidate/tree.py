@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from searchgym.rl.ops.shapes import require_rows
+from searchgym.rl.ops.tokens import require_rows
 
 from .arena import Arena, Node
 from .encoder import Progress

@@ -13,7 +13,7 @@ from searchgym.errors import CardError, unknown
 from searchgym.objects import load_known
 from searchgym.policies.scoring import TOKEN_MEASURES
 from searchgym.rl.advantages.base import Coef, DrawingOver
-from searchgym.rl.ops.mask import spread
+from searchgym.rl.ops import spread
 from searchgym.rl.recipe_files import read, shipped
 from searchgym.rl.slots.batch import Batch, Estimate
 from searchgym.rl.slots.registry import REGISTRY

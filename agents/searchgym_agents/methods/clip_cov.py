@@ -84,7 +84,7 @@ def clip_cov_weight(
 
     Args:
         adv: (B,) or (B, T). logp, mask: (B, T).
-        clipped: (B, T) bool, from ``ops.clip.clipped_surrogate``.
+        clipped: (B, T) bool, from ``ops.ratios.clipped_surrogate``.
         generator: draws the tokens, on the CPU.
     """
     require_tokens(logp=logp, mask=mask, clipped=clipped)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 
 from ..ops.branches import at_tokens, segments
-from ..ops.mask import masked
+from ..ops.tokens import masked
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Reduction
 from .base import Coef, Over

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ..ops.kl import kl
-from ..ops.mask import masked, spread
-from ..ops.returns import reward_to_go
+from ..ops.ratios import kl
+from ..ops.tokens import masked, spread
+from ..ops.turns import reward_to_go
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Reduction, Slot
 from ..slots.registry import make

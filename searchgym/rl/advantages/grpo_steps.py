@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from ..ops.groups import Std, checked_std
-from ..ops.mask import masked
-from ..ops.returns import sum_of_later
-from ..ops.shapes import require_batch
-from ..ops.turns import over_turn, turn_ends
+from ..ops.tokens import masked, require_batch
+from ..ops.turns import over_turn, sum_of_later, turn_ends
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 from .base import Coef

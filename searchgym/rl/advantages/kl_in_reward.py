@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from ..ops.kl import Estimator, kl
-from ..ops.mask import masked
+from ..ops.ratios import Estimator, kl
+from ..ops.tokens import masked
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Reduction
 from .base import Coef, Over

@@ -7,9 +7,8 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from ..ops.gae import bi_level_gae, token_gae, turn_gae
-from ..ops.turns import turn_starts
-from ..ops.whiten import whiten
+from ..ops.tokens import whiten
+from ..ops.turns import bi_level_gae, token_gae, turn_gae, turn_starts
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 
@@ -17,7 +16,7 @@ from ..slots.protocols import Slot
 def ppo_advantages(
     reward: Tensor, value: Tensor, mask: Tensor, *, gamma: float = 1.0, lam: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """(adv, returns), (B, T): ``ops.gae.token_gae``, advantages whitened."""
+    """(adv, returns), (B, T): ``ops.turns.token_gae``, advantages whitened."""
     adv, returns = token_gae(reward, value, mask, gamma=gamma, lam=lam)
     return whiten(adv, mask), returns
 
@@ -26,7 +25,7 @@ def turn_ppo_advantages(
     reward: Tensor, value: Tensor, turn: Tensor, mask: Tensor, *, gamma: float = 1.0,
     lam: float = 1.0,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(adv, returns), (B, T): ``ops.gae.turn_gae``, advantages whitened over tokens.
+    """(adv, returns), (B, T): ``ops.turns.turn_gae``, advantages whitened over tokens.
 
     Returns stand at the first tokens of turns: the mask for the value loss is ``turn_starts``.
     """
@@ -38,7 +37,7 @@ def bi_level_ppo_advantages(
     reward: Tensor, value: Tensor, turn: Tensor, mask: Tensor, *, gamma: float = 1.0,
     lam: float = 1.0, turn_gamma: float = 0.95,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(adv, returns), (B, T): ``ops.gae.bi_level_gae``, advantages whitened."""
+    """(adv, returns), (B, T): ``ops.turns.bi_level_gae``, advantages whitened."""
     adv, returns = bi_level_gae(
         reward, value, turn, mask, gamma=gamma, lam=lam, turn_gamma=turn_gamma
     )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..ops.shapes import require_rows
+from ..ops.tokens import require_rows
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 

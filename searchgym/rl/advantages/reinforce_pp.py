@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ..ops.kl import kl as kl_estimate
-from ..ops.mask import masked
-from ..ops.returns import reward_to_go
-from ..ops.whiten import whiten
+from ..ops.ratios import kl as kl_estimate
+from ..ops.tokens import masked, whiten
+from ..ops.turns import reward_to_go
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 

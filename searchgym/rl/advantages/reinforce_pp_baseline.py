@@ -8,9 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from ..ops.groups import RewardGroups
-from ..ops.mask import spread
-from ..ops.shapes import require_batch
-from ..ops.whiten import whiten
+from ..ops.tokens import require_batch, spread, whiten
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..ops.mask import masked, spread
-from ..ops.returns import reward_to_go
+from ..ops.tokens import masked, spread
+from ..ops.turns import reward_to_go
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Slot
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import torch
 
-from ..ops.compare import Alone, checked_alone, on_turns, same, standardized, turn_returns
 from ..ops.groups import Std, checked_std
-from ..ops.mask import spread
+from ..ops.tokens import spread
+from ..ops.turns import Alone, checked_alone, on_turns, same, standardized, turn_returns
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import Reduction, Slot
 from .base import Coef

@@ -2,24 +2,199 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 from ...errors import CardError, EngineError
 from ..recipe import Recipe
 from ..slots.records import Group, TaskPlan
-from .admission import AdmissionControl
-from .waiting import Late, Order, Waiting
-from .weights import new_folder, pick_staging_dir, publish
-from .worker import Job, Make, Worker, WorkerLostError
+from .worker import Job, Make, Worker, WorkerLostError, new_folder, pick_staging_dir, publish
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+class AdmissionControl:
+    """Counts rollouts that start and end, and bounds how many more may start.
+
+    Args:
+        batch: Rollouts per update.
+        eta: Updates that a rollout may lag behind; 0 is synchronous training. With a fraction, so
+            many of an update's rollouts are begun ahead, and none lags by more than ⌈η⌉ updates.
+        limit: Maximum number of concurrent rollouts; None bounds them by staleness alone.
+
+    Raises:
+        CardError: an argument out of range.
+    """
+
+    def __init__(self, batch: int, eta: float, *, limit: int | None = None) -> None:
+        if batch < 1 or not 0 <= eta < math.inf or (limit is not None and limit < 1):
+            raise CardError(
+                f"batch and limit must be at least 1, eta at least 0; got {batch}, {limit}, {eta}"
+            )
+        self.batch, self.eta, self.limit = batch, eta, limit
+        self.version = 0
+        self.accepted = 0
+        """Rollouts trained on, or finished and waiting for it."""
+        self.running = 0
+
+    @property
+    def age(self) -> int:
+        """Updates that a rollout may lag behind, as a whole number."""
+        return math.ceil(self.eta)
+
+    @property
+    def capacity(self) -> int:
+        """Number of rollouts that may start now."""
+        ahead = math.ceil(round(self.eta * self.batch, 9))  # 0.7 · 10 is a little more than 7
+        allowed = ahead + (self.version + 1) * self.batch
+        allowed -= self.accepted + self.running
+        if self.limit is not None:
+            allowed = min(allowed, self.limit - self.running)
+        return max(allowed, 0)
+
+    def start(self, count: int = 1) -> None:
+        """Start ``count`` rollouts; ``ValueError`` if there is no room."""
+        if not 0 <= count <= self.capacity:
+            raise ValueError(f"{count} rollouts may not start: there is room for {self.capacity}")
+        self.running += count
+
+    def accept(self, count: int = 1) -> None:
+        """Mark ``count`` running rollouts as finished, to be trained on."""
+        self._end(count)
+        self.accepted += count
+
+    def reject(self, count: int = 1) -> None:
+        """Discard ``count`` running rollouts; others may take their place."""
+        self._end(count)
+
+    def release(self, count: int = 1) -> None:
+        """Discard ``count`` accepted rollouts."""
+        if not 0 <= count <= self.accepted:
+            raise ValueError(f"{count} cannot be released: {self.accepted} were accepted")
+        self.accepted -= count
+
+    def updated(self) -> None:
+        """Advance the version of the weights by one."""
+        self.version += 1
+
+    def recover(self, version: int) -> None:
+        """Restart at ``version``; running and waiting rollouts are lost."""
+        self.version, self.accepted, self.running = version, version * self.batch, 0
+
+    def _end(self, count: int) -> None:
+        if not 0 <= count <= self.running:
+            raise ValueError(f"{count} rollouts cannot end: {self.running} are running")
+        self.running -= count
+
+
+Late = Literal["wait", "drop"]
+Order = Literal["deadline", "arrival"]
+T = TypeVar("T")
+
+
+class Chosen(NamedTuple, Generic[T]):
+    """The rollouts of one update."""
+
+    items: list[T]
+    """Rollouts in the order in which they began."""
+    lags: list[int]
+    """Updates between each rollout's start and this one, at most ⌈η⌉."""
+
+
+class Waiting(Generic[T]):
+    """Holds running and finished rollouts, oldest first, and keeps an :class:`AdmissionControl`
+    informed.
+
+    No rollout is trained on more than ⌈η⌉ updates after it began. ``late="wait"``: an update waits
+    until those that are still under way fit into the updates that are left for them, so that none
+    is ever lost. ``late="drop"``: it takes the first ``batch`` that are finished, and who comes too
+    late is thrown away. That never waits for a slow rollout, and seldom learns from one.
+
+    ``order``: of the finished, the update takes those whose deadline is nearest, which began first
+    (``"deadline"``), or those that were finished first (``"arrival"``), by which more slow ones
+    grow too old while they wait. AstraFlow (arXiv 2605.15565) has both.
+    """
+
+    def __init__(
+        self, control: AdmissionControl, late: Late = "wait", order: Order = "deadline"
+    ) -> None:
+        if late not in ("wait", "drop") or order not in ("deadline", "arrival"):
+            raise CardError(
+                "late is 'wait' or 'drop' and order 'deadline' or 'arrival', got "
+                f"{late!r} and {order!r}"
+            )
+        if late == "wait" and order == "arrival":
+            raise CardError("order='arrival' loses rollouts: it goes with late='drop' alone")
+        self.control, self.late, self.order = control, late, order
+        self.dropped = 0
+        """Rollouts discarded for their age so far."""
+        self._next = 0
+        self._begun: dict[int, int] = {}
+        """Ticket → version at its start."""
+        self._done: dict[int, tuple[int, T]] = {}
+
+    def __len__(self) -> int:
+        """Number of rollouts that run or are finished and not taken yet."""
+        return len(self._begun) + len(self._done)
+
+    def begin(self) -> int:
+        """Start a rollout; returns the ticket to :meth:`finish` it by."""
+        self.control.start()
+        ticket, self._next = self._next, self._next + 1
+        self._begun[ticket] = self.control.version
+        return ticket
+
+    def finish(self, ticket: int, item: T) -> None:
+        """Hand in a finished rollout."""
+        began = self._begun.pop(ticket)
+        self.control.accept()
+        self._done[ticket] = (began, item)
+        self._forget()
+
+    @property
+    def ready(self) -> bool:
+        """True if the next update can be made."""
+        if len(self._done) < self.control.batch:
+            return False
+        if self.late == "drop":
+            return True
+        # One that began at version u can be taken up to update u + η. Once this update is made,
+        # (u + η - v) · batch places are left for it and for all that are older. The batch itself
+        # is the oldest of the finished, so that only those still under way can be in trouble.
+        v, eta, batch = self.control.version, self.control.age, self.control.batch
+        return all(i < (u + eta - v) * batch for i, u in enumerate(sorted(self._begun.values())))
+
+    def take(self) -> Chosen[T]:
+        """Take the rollouts of the next update, which must be ``ready``."""
+        if not self.ready:
+            raise ValueError(f"no update is ready: {len(self._done)} finished, {len(self)} in all")
+        tickets = sorted(self._done) if self.order == "deadline" else list(self._done)
+        taken = [self._done.pop(t) for t in sorted(tickets[: self.control.batch])]
+        return Chosen([item for _, item in taken], [self.control.version - v for v, _ in taken])
+
+    def again(self, count: int) -> None:
+        """Replace ``count`` of those just taken, which will not be trained on, by others."""
+        self.control.release(count)
+
+    def updated(self) -> None:
+        """Count an update, and discard what is too old for the next."""
+        self.control.updated()
+        self._forget()
+
+    def _forget(self) -> None:
+        limit = self.control.version - self.control.age
+        old = [t for t, (began, _) in self._done.items() if began < limit]
+        for ticket in old:
+            del self._done[ticket]
+        self.control.release(len(old))
+        self.dropped += len(old)
 
 
 class AsyncRollouts:

@@ -12,7 +12,7 @@ import torch
 
 from ...policies.trainable import TrainableLM
 from ..slots.batch import Batch
-from ..slots.promises import close, require
+from ..slots.contracts import close, require
 from .registry import make_critic
 
 

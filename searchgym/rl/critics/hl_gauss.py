@@ -10,8 +10,7 @@ from torch import Tensor
 
 from ...errors import EngineError
 from ...policies.trainable import TrainableLM
-from ..ops.aggregate import aggregate_tokens
-from ..ops.mask import masked, masked_mean
+from ..ops.tokens import aggregate_tokens, masked, masked_mean
 from ..slots.batch import Batch
 from .base import ValueModel
 

@@ -1,7 +1,7 @@
 """Losses, one file each: a pure function ``(loss, statistics)`` and a class over it.
 
 Log-probabilities, masks and old log-probabilities are (B, T); advantages (B,) or (B, T). Each loss
-is one number (``ops.aggregate``); the statistics are plain numbers for the logs. ``aggregate``
+is one number (``ops.tokens``); the statistics are plain numbers for the logs. ``aggregate``
 says what the sum is divided by, its default is the method's own; ``norm``, ``tokens`` and
 ``sequences`` are handed on to ``aggregate_tokens``. Losses add up with coefficients: policy +
 β · KL - and so on.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, get_args
 
-from ..ops.aggregate import Aggregate, Counts
+from ..ops.tokens import Aggregate, Counts
 from ..slots.batch import Totals
 from ..slots.protocols import Reduction, RunFacts, Slot
 
@@ -34,7 +34,7 @@ class WeightedLoss(Slot):
 
     Args:
         weight: Weight of the loss in the sum; ``coef[name]`` replaces it.
-        aggregate: One of ``ops.aggregate``; default: the method's own.
+        aggregate: One of ``ops.tokens.Aggregate``; default: the method's own.
         norm: For "seq-mean-token-sum-norm": tokens by which each trajectory's sum is divided.
     """
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ..ops.mask import masked_mean
-from ..ops.ratio import LOG_RATIO_LIMIT, truncated_weight
+from ..ops.ratios import LOG_RATIO_LIMIT, truncated_weight
+from ..ops.tokens import masked_mean
 from ..slots.batch import Batch, Output, Totals
 from ..slots.protocols import Reduction, Result
 from .base import Coef

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ..ops.ratio import log_ratio
-from ..ops.shapes import require_rows
+from ..ops.ratios import log_ratio
+from ..ops.tokens import require_rows
 from ..slots.batch import Batch, Mean, Output, Totals
 from ..slots.protocols import Result
 from .base import Coef, WeightedLoss

@@ -7,8 +7,7 @@ from typing import Any, Unpack
 
 from torch import Tensor
 
-from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
-from ..ops.mask import masked, masked_mean
+from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked, masked_mean
 from ..slots.batch import Batch, Output, Totals
 from ..slots.protocols import Result
 from .base import WeightedLoss

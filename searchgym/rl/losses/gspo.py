@@ -6,10 +6,8 @@ from typing import Any, ClassVar, Unpack
 
 from torch import Tensor
 
-from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
-from ..ops.clip import clipped_surrogate, scaled
-from ..ops.mask import masked_mean, spread
-from ..ops.ratio import mean_ratio
+from ..ops.ratios import clipped_surrogate, mean_ratio, scaled
+from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked_mean, spread
 from ..slots.batch import Batch, Output, Totals
 from ..slots.protocols import Reduction, Result
 from .base import Coef, WeightedLoss, check_clip

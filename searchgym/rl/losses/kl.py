@@ -8,9 +8,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
-from ..ops.kl import Estimator, kl
-from ..ops.mask import masked, masked_mean, spread
+from ..ops.ratios import Estimator, kl
+from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked, masked_mean, spread
 from ..slots.batch import Batch, Output, Totals
 from ..slots.protocols import Result
 from .base import WeightedLoss
@@ -26,7 +25,7 @@ def kl_loss(
     aggregate: Aggregate = "token-mean",
     **counts: Unpack[Counts],
 ) -> tuple[Tensor, dict[str, float]]:
-    """``ops.kl`` per token, aggregated as the policy loss is; multiply by β yourself.
+    """``ops.kl()`` per token, aggregated as the policy loss is; multiply by β yourself.
 
     Args:
         logp, ref_logp, mask: (B, T). The reference is detached.

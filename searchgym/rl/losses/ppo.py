@@ -7,11 +7,8 @@ from typing import Any, ClassVar, Unpack
 import torch
 from torch import Tensor
 
-from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
-from ..ops.clip import clipped_surrogate, scaled
-from ..ops.kl import kl
-from ..ops.mask import masked, masked_mean, spread
-from ..ops.ratio import token_ratio
+from ..ops.ratios import clipped_surrogate, kl, scaled, token_ratio
+from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked, masked_mean, spread
 from ..slots.batch import Batch, Output, Totals
 from ..slots.protocols import Reduction, Result
 from .base import ON_POLICY, Coef, WeightedLoss, check_clip

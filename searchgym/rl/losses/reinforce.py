@@ -6,8 +6,7 @@ from typing import ClassVar, Unpack
 
 from torch import Tensor
 
-from ..ops.aggregate import Aggregate, Counts, aggregate_tokens
-from ..ops.mask import masked, spread
+from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked, spread
 from ..slots.batch import Batch, Output, Totals
 from ..slots.protocols import Result
 from .base import Coef, WeightedLoss

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .shapes import require_rows
+from .tokens import require_rows
 
 Std = Literal["sample", "population"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ..ops.shapes import require_rows
+from ..ops.tokens import require_rows
 from ..slots.protocols import RunFacts, Slot
 from ..slots.records import Group, Rewards, Signals
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..ops.kl import adapted_kl_coefficient
+from ..ops.ratios import adapted_kl_coefficient
 from ..slots.protocols import Slot
 
 

@@ -2,5 +2,5 @@
 
 ``records`` what passes between them · ``batch`` trajectories as tensors · ``protocols`` the slots ·
 ``registry`` names, import paths and options to objects · ``contracts`` what every object must keep,
-to be called from your own tests · ``promises`` what these have in common
+to be called from your own tests
 """

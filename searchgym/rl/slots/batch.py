@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...policies.rows import Ints, TrainingRow
-from ..ops.mask import at_last_token, masked
+from ..ops.tokens import at_last_token, masked
 from .records import Floats, Played, Scored, nobodys, wider
 
 Kind = Literal["played", "expert", "replayed"]

@@ -9,8 +9,9 @@ Each check makes the object anew from its recipe entry as often as it needs, and
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -19,14 +20,85 @@ import torch
 from torch import Tensor
 
 from ...errors import CheckError, EngineError
+from ...policies.scoring import TOKEN_MEASURES
 from ...types import Task
 from ..metrics import RL, family
 from .batch import Batch, Estimate, Mean, Output, Totals
-from .promises import bare, check_memory, check_needs, close, only, poisoned, require, unlikely
-from .protocols import Floats, UpdateWide
+from .protocols import Floats, Reduction, UpdateWide
 from .records import Group, Played, Rewards, Scored, TaskPlan, Workers
-from .registry import make
+from .registry import SlotName, make
 from .samples import group_of, sample_batch, sample_signals, shuffled
+
+_OPTIONAL = (
+    "turn_reward", "baseline", "old_logp", "ref_logp", "teacher_logp", "value", "returns",
+    "value_mask", *TOKEN_MEASURES,
+)  # fmt: skip
+_PER_TOKEN = (
+    "sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value", *TOKEN_MEASURES,
+)  # fmt: skip
+
+
+def require(condition: bool, spec: Any, promise: str) -> None:
+    """``CheckError`` unless it holds."""
+    if not condition:
+        raise CheckError(f"{spec!r}: {promise}")
+
+
+def close(a: Tensor, b: Tensor) -> bool:
+    """Return True if both are equal up to rounding and hold no NaN."""
+    return a.shape == b.shape and bool(torch.allclose(a, b, atol=1e-5, rtol=1e-5))
+
+
+def poisoned(batch: Batch) -> Batch:
+    """The same batch with NaN wherever nothing may be read."""
+    nan = torch.tensor(float("nan"))
+    changes: dict[str, Any] = {}
+    for name in _PER_TOKEN:
+        values = batch.need(name)
+        there = batch.mask.reshape(*batch.mask.shape, *(1,) * (values.ndim - 2))
+        changes[name] = torch.where(there, values, nan)
+    return replace(batch, **changes)
+
+
+def bare(batch: Batch, requires: Collection[str]) -> Batch:
+    """The same batch without the optional fields that are not required."""
+    absent: dict[str, Any] = dict.fromkeys(set(_OPTIONAL) - set(requires))
+    return replace(batch, **absent)
+
+
+def unlikely(batch: Batch) -> Batch:
+    """The same batch with NaN as the sampling log-probabilities of experts."""
+    nan = torch.full_like(batch.sampled_logp, float("nan"))
+    return replace(batch, sampled_logp=torch.where(batch.expert[:, None], nan, batch.sampled_logp))
+
+
+def check_needs(spec: Any, declared: Any, use: Callable[[], object]) -> None:
+    """Check that it works when given nothing but what it requires."""
+    try:
+        use()
+    except (ValueError, AttributeError, TypeError) as error:
+        raise CheckError(
+            f"{spec!r}: requires names all that it reads; it has {sorted(declared.requires)}, and "
+            f"with nothing else there it fails: {error}"
+        ) from error
+
+
+def check_memory(slot: SlotName, spec: Any, use: Callable[[Any], Any]) -> None:
+    """Check that a new object with a used one's state (through JSON) behaves as the used one."""
+    old, new = make(slot, spec), make(slot, spec)
+    use(old)
+    new.load_state_dict(json.loads(json.dumps(old.state_dict())))
+    if hasattr(old, "tensors"):
+        new.load_tensors({name: value.clone() for name, value in old.tensors().items()})
+    a, b = use(old), use(new)
+    same = close(a, b) if isinstance(a, Tensor) else a == b
+    require(bool(same), spec, "state_dict holds all that is remembered, as JSON values")
+
+
+def only(spec: Any, claim: Reduction) -> dict[str, Any]:
+    """A recipe entry with a claim's options alone."""
+    return {"use": spec if isinstance(spec, str) else spec["use"], **claim.options}
+
 
 _FIELDS = frozenset(f.name for f in fields(Batch))
 

@@ -57,7 +57,7 @@ class Slot:
     """Subset of ``provides`` that holds a number for each turn, (M, K)."""
 
     def idle(self, run: RunFacts) -> Mapping[str, str]:
-        """Options that change nothing in such a training, and why (``rl.idle``)."""
+        """Options that change nothing in such a training, and why (``rl.diagnostics``)."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:

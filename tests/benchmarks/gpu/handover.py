@@ -9,7 +9,7 @@ from typing import Any
 from searchgym.llms.handover import size_of
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.asynchronous.weights import new_folder, newest, publish
+from searchgym.rl.asynchronous.worker import new_folder, newest, publish
 
 from .models import random_model, tokenizer
 from .setting import Report, Setting, attempted, clean, seconds, skipped

@@ -1,7 +1,14 @@
-"""Named warnings for the known ways in which RL of search agents goes wrong.
+"""Warnings and checks of a training: collapse, weights that disagree, options that do nothing.
 
 Most compare a moving average with what the run began with, while the reward may look fine. Each is
 given once, as a Python warning and in the log, and changes nothing.
+
+A generator with weights of its own (vLLM, another process) may hold stale ones, or compute an
+architecture otherwise than the trainer does; training on its tokens would be silently biased.
+
+A clip on the ratio does nothing where every ratio is 1, a penalty for long episodes nothing where
+none can be that long. Neither is an error; a method that is named after such an option is then
+another one.
 """
 
 from __future__ import annotations
@@ -10,6 +17,15 @@ import math
 import warnings
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import EngineError
+from .recipe import SEVERAL, Recipe
+from .slots.batch import Batch, in_lines
+from .slots.protocols import RunFacts
+from .slots.registry import REGISTRY
 
 TRACKED = ("reward", "em", "searches", "entropy", "completion_length", "truncated")
 """Metrics whose moving averages are kept."""
@@ -165,3 +181,93 @@ class CollapseMonitor:
         self.start, self.average = dict(state["start"]), dict(state["average"])
         self.without_signal, self.signals = int(state["without_signal"]), int(state["signals"])
         self.all_invalid = int(state.get("all_invalid", 0))
+
+
+EXACT = 1e-4
+"""Tolerance in float32, in nats: kernels differ by less."""
+ROUNDED = 0.5
+"""Tolerance in half precision, in nats: single unlikely tokens differ by this much."""
+
+
+def tolerance(dtype: torch.dtype, generator: Any = None) -> float:
+    """Largest difference that rounding explains, in nats: by the coarser precision of the trainer's
+    ``dtype`` and the generator's. A generator of unknown precision, as a worker's in another
+    process, counts as the trainer's."""
+    model = getattr(generator, "model", None)
+    theirs = getattr(generator, "dtype", getattr(model, "dtype", dtype))
+    exact = (torch.float32, torch.float64)
+    return EXACT if dtype in exact and theirs in exact else ROUNDED
+
+
+def require_agreement(
+    batch: Batch, version: int, generator: Any, model: Any, limit: float
+) -> dict[str, float]:
+    """Compare log-probabilities of the batch's tokens that weights of ``version`` drew: those of
+    ``generator``, which drew them, with ``batch.old_logp``, the trainer's.
+
+    Returns:
+        ``sampling_logp_difference/mean`` and ``/max``, in nats; empty if all tokens are older.
+
+    Raises:
+        EngineError: a token differs by more than ``limit``.
+    """
+    width = batch.mask.shape[1]
+    longest = max(map(len, batch.rows))
+    versions = torch.from_numpy(
+        np.stack([np.pad(r.version, (0, longest - len(r)), constant_values=-1) for r in batch.rows])
+    )
+    drawn = in_lines(versions + 1, batch.members, width) == version + 1  # 0: no token there
+    drawn &= ~batch.expert[:, None]  # drawn after another prompt, or by others
+    gap = (batch.need("old_logp") - batch.sampled_logp).abs()[drawn]
+    if not len(gap):
+        return {}
+    mean, largest = float(gap.mean()), float(gap.max())
+    if not largest <= limit:
+        raise EngineError(
+            f"{type(generator).__name__} and the trainer disagree on {type(model).__name__} by up "
+            f"to {largest:.2g} nats per token (mean {mean:.2g}, {len(gap)} "
+            f"tokens; allowed {limit:g}): it does not compute this architecture alike, does not "
+            "divide logits by the model's temperature, or did not take over the weights. Generate "
+            "with a TransformersGenerator, or, if this is rounding, allow it: "
+            "TrainConfig(agreement=…)"
+        )
+    return {"sampling_logp_difference/mean": mean, "sampling_logp_difference/max": largest}
+
+
+class IdleOptionWarning(UserWarning):
+    """An option that the recipe gives changes nothing in this training."""
+
+
+def idle_options(recipe: Recipe, run: RunFacts, *, given_only: bool = False) -> dict[str, str]:
+    """``"loss.0.clip_low"`` → why it changes nothing in such a training.
+
+    Args:
+        given_only: Leave out what the recipe does not mention.
+    """
+    idle: dict[str, str] = {}
+    for place, part in recipe.parts():
+        ask = getattr(part, "idle", None)
+        reasons: Mapping[str, str] = ask(run) if ask is not None else {}
+        for option, reason in reasons.items():
+            if not given_only or option in _given(recipe, place):
+                idle[f"{place}.{option}"] = reason
+    return idle
+
+
+def warn_of_idle_options(recipe: Recipe, run: RunFacts) -> None:
+    """Warn of each option that the recipe gives in vain, as an :class:`IdleOptionWarning`."""
+    idle = idle_options(recipe, run, given_only=True)
+    if recipe.critic and not recipe.needs("value"):
+        idle["critic"] = "no part of the recipe reads one"
+    for place, reason in idle.items():
+        warnings.warn(f"{place} changes nothing: {reason}", IdleOptionWarning, stacklevel=3)
+
+
+def _given(recipe: Recipe, place: str) -> frozenset[str]:
+    """The options that a recipe's table names for an object."""
+    slot, _, number = place.partition(".")
+    assert slot in REGISTRY
+    entry: Any = recipe.table.get(slot)
+    if slot in SEVERAL and isinstance(entry, list | tuple):
+        entry = entry[int(number)]
+    return frozenset(entry) - {"use"} if isinstance(entry, Mapping) else frozenset()

@@ -36,7 +36,8 @@ from ..utils.state_file import (
 )
 from .head import logits_at
 from .optimizers import optimizers_of, set_rate
-from .sft_data import Example, padded
+from .padding import micro_batches, padded
+from .sft_data import Example
 
 STATE, LOG = "trainer.safetensors", "sft.jsonl"
 _BUCKET = 16
@@ -229,12 +230,8 @@ def _parts(rows: Sequence[Example], tokens: int) -> list[Sequence[Example]]:
     """Rows that pass together: all, or those of like length within ``tokens`` padded tokens."""
     if not tokens:
         return [rows]
-    parts: list[list[Example]] = [[]]
-    for row in sorted(rows, key=lambda row: len(row.ids)):
-        if parts[-1] and len(row.ids) * (len(parts[-1]) + 1) > tokens:
-            parts.append([])
-        parts[-1].append(row)
-    return list(parts)
+    lengths = [len(row.ids) for row in rows]
+    return [[rows[i] for i in part] for part in micro_batches(lengths, tokens)]
 
 
 def train(

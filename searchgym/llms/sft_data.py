@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,6 @@ from .causal import load
 from .foreign import foreign
 from .prompts import Codec
 from .small import END, small_model, train_tokenizer
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Example(NamedTuple):
@@ -53,19 +50,6 @@ def encode(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) ->
             "make shorter ones"
         )
     return made
-
-
-def padded(rows: Sequence[Example]) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, T) ids, which of them the model is to write, and which are no padding (on the right)."""
-    import torch
-
-    shape = (len(rows), max(len(row.ids) for row in rows))
-    ids, own = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
-    real = np.zeros(shape, np.bool_)
-    for i, row in enumerate(rows):
-        n = len(row.ids)
-        ids[i, :n], own[i, :n], real[i, :n] = row.ids, row.own, True
-    return torch.from_numpy(ids), torch.from_numpy(own), torch.from_numpy(real)
 
 
 def write_pairs(rows: Iterable[Mapping[str, Any]], path: Path) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import EngineError, unknown
 from ..llms.head import logits_at, states_at
-from .padded import right_padded
+from ..llms.padding import micro_batches, right_padded
 from .rows import TrainingRow
 
 if TYPE_CHECKING:
@@ -67,21 +67,6 @@ def logit_gradient(logp: Tensor, drawn: Tensor, among: Tensor) -> Tensor:
     """(n, C) gradients of the log-probabilities of (n,) drawn ids by the logits of (C,) others, of
     (n, V) log-probabilities."""
     return (drawn[:, None] == among).to(logp) - logp[:, among].exp()
-
-
-def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Yield indices of rows that go through the model together: rows of similar length, at most
-    ``tokens`` with padding (a longer row goes alone). Every index comes once."""
-    if tokens < 1:
-        raise EngineError(f"the token budget must be at least 1, got {tokens}")
-    part: list[int] = []
-    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if part and lengths[i] * (len(part) + 1) > tokens:
-            yield part
-            part = []
-        part.append(i)
-    if part:
-        yield part
 
 
 def score(

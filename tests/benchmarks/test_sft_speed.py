@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from searchgym.llms.blocked import block_attention
+from searchgym.llms.padding import padded
 from searchgym.llms.precision import fast_dtype
 from searchgym.llms.sft import SftConfig, SftTrainer, _parts
-from searchgym.llms.sft_data import padded
 from searchgym.seeding import stream
 from searchgym.utils.threads import one_thread
 from tests.benchmarks.table import show

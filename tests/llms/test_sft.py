@@ -18,7 +18,8 @@ from safetensors.torch import load_file
 
 from searchgym.errors import DataError, EngineError
 from searchgym.llms.base import GenRequest, Sampling
-from searchgym.llms.muon import Muon, orthogonal
+from searchgym.llms.optimizers import Muon, orthogonal
+from searchgym.llms.padding import padded
 from searchgym.llms.prompts import Codec
 from searchgym.llms.sft import (
     LOG,
@@ -31,7 +32,6 @@ from searchgym.llms.sft import (
 from searchgym.llms.sft_data import (
     Example,
     encode,
-    padded,
     pretrained,
     read_pairs,
     untrained,

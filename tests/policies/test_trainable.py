@@ -14,9 +14,10 @@ import searchgym.policies.trainable
 from searchgym.core.rollout import run_episodes
 from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
+from searchgym.llms.padding import micro_batches
 from searchgym.llms.precision import fast_dtype
 from searchgym.policies.rows import TrainingRow
-from searchgym.policies.scoring import TOKEN_MEASURES, TOP, micro_batches, sampled_ids
+from searchgym.policies.scoring import TOKEN_MEASURES, TOP, sampled_ids
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.seeding import stream
 from tests.llms import tiny

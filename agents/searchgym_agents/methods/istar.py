@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from searchgym import EngineError, TrainableLM
-from searchgym.policies.scoring import micro_batches
+from searchgym.llms.padding import micro_batches
 from searchgym.rl import Group, Played, Scored, Signals, Slot, Workers, outcome_pairs
 from searchgym.utils.state_file import load_optimizer, optimizer_tensors, under
 

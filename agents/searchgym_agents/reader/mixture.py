@@ -4,13 +4,14 @@ run goes on as it was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from searchgym.errors import DataError
+from searchgym.llms.padding import micro_batches
 from searchgym.llms.sft_data import Example
 from searchgym.seeding import stream
 
@@ -91,20 +92,10 @@ class Mixture:
         window = min(_BUCKET, -(-len(order) // 4))  # one would be cut alike in every epoch
         for lo in range(0, len(order), window):
             part = order[lo : lo + window]
-            batches += self._cut(part[np.argsort(lengths[part], kind="stable")], lengths)
+            cut = micro_batches(lengths[part].tolist(), self._tokens)
+            batches += ([int(part[i]) for i in batch] for batch in cut)
         first = self._first[kind]
         return [[first + i for i in batches[int(j)]] for j in draw.permutation(len(batches))]
-
-    def _cut(self, order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[list[int]]:
-        """Runs of ascending lengths that fit; the longest comes last, so it sets the width."""
-        batch: list[int] = []
-        for place in order.tolist():
-            if batch and lengths[place] * (len(batch) + 1) > self._tokens:
-                yield batch
-                batch = []
-            batch.append(place)
-        if batch:
-            yield batch
 
 
 def _drawn(stage: Stage, number: int, names: Sequence[str], seed: int) -> NDArray[np.int64]:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from searchgym.llms.padding import padded
 from searchgym.llms.sft import Progress, SftConfig, SftTrainer
-from searchgym.llms.sft_data import Example, padded
+from searchgym.llms.sft_data import Example
 from searchgym.seeding import stream
 
 from .embeddings import EmbeddingTable, Given

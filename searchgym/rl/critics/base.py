@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from ...errors import EngineError
-from ...policies.padded import distinct, right_padded
-from ...policies.scoring import micro_batches
+from ...llms.padding import distinct, micro_batches, right_padded
 from ...policies.trainable import TrainableLM
 from ...utils.state_file import load_optimizer, optimizer_tensors
 from ..measures import renamed

@@ -1,0 +1,96 @@
+"""Rows that go through a model together: of like length, padded on the right, equal ones once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import EngineError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class TokenRow(Protocol):
+    """N tokens."""
+
+    @property
+    def ids(self) -> NDArray[np.int64]: ...
+
+
+class MaskedRow(TokenRow, Protocol):
+    """N tokens, and a mask (N,) of those that a model is to write."""
+
+    @property
+    def own(self) -> NDArray[np.bool_]: ...
+
+
+Row = TypeVar("Row", bound=TokenRow)
+
+
+def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Yield indices of rows that go through the model together: rows of similar length, at most
+    ``tokens`` with padding (a longer row goes alone). Every index comes once."""
+    if tokens < 1:
+        raise EngineError(f"the token budget must be at least 1, got {tokens}")
+    part: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if part and lengths[i] * (len(part) + 1) > tokens:
+            yield part
+            part = []
+        part.append(i)
+    if part:
+        yield part
+
+
+def distinct(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
+    """Return the first of all rows of equal ids, and the place of each row's equal among them.
+
+    Members of a group often write the same, the more so the surer a policy is; what a model says of
+    a row does not depend on the rows beside it, so that it need not be asked twice.
+    """
+    unique: list[Row] = []
+    places: dict[bytes, int] = {}
+    index: list[int] = []
+    for row in rows:
+        place = places.setdefault(row.ids.tobytes(), len(unique))
+        if place == len(unique):
+            unique.append(row)
+        index.append(place)
+    return unique, index
+
+
+def right_padded(model: Any, rows: Sequence[TokenRow], pad: int) -> dict[str, Tensor]:
+    """Arguments of ``model.forward`` for R rows: ``input_ids``, (R, T), and ``position_ids`` if it
+    takes them.
+
+    Padding is on the right, where neither causal attention nor convolution looks, so it needs no
+    mask, and attention may take its fast causal path.
+    """
+    import torch
+
+    width = max(len(row.ids) for row in rows)
+    ids = np.full((len(rows), width), pad, np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row.ids)] = row.ids
+    made = {"input_ids": torch.from_numpy(ids).to(model.device)}
+    if "position_ids" in inspect.signature(model.forward).parameters:
+        made["position_ids"] = torch.arange(width, device=model.device).expand(len(rows), width)
+    return made
+
+
+def padded(rows: Sequence[MaskedRow]) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, T) ids, which of them the model is to write, and which are no padding (on the right)."""
+    import torch
+
+    shape = (len(rows), max(len(row.ids) for row in rows))
+    ids, own = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
+    real = np.zeros(shape, np.bool_)
+    for i, row in enumerate(rows):
+        n = len(row.ids)
+        ids[i, :n], own[i, :n], real[i, :n] = row.ids, row.own, True
+    return torch.from_numpy(ids), torch.from_numpy(own), torch.from_numpy(real)

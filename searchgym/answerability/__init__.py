@@ -3,7 +3,7 @@ rest."""
 
 from __future__ import annotations
 
-from .report import AnswerabilityReport, Share, measure_answerability
+from .report import AnswerabilityReport, measure_answerability
 from .verdicts import Verdict, judge
 
-__all__ = ["AnswerabilityReport", "Share", "Verdict", "judge", "measure_answerability"]
+__all__ = ["AnswerabilityReport", "Verdict", "judge", "measure_answerability"]

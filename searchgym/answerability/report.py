@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..corpora.corpus import Corpus
 from ..errors import DataError
-from ..evaluation.intervals import wilson
+from ..evaluation.intervals import Interval, proportion
 from ..types import SearchEngine, Task
 from .searcher import Progress
 from .verdicts import IN_CORPUS, REASONS, Verdict, judge
@@ -20,21 +20,8 @@ from .verdicts import IN_CORPUS, REASONS, Verdict, judge
 FORMATS = (".json", ".csv")
 
 
-class Share(NamedTuple):
-    """A proportion and its 95 % interval (Wilson's); NaN without questions."""
-
-    part: int
-    of: int
-    share: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.share:.3f} [{self.low:.3f}, {self.high:.3f}]" if self.of else "–"
-
-
 class GroupShares(NamedTuple):
-    """Shares of one group of questions."""
+    """Shares of one group of questions, with Wilson's intervals."""
 
     group: str
     questions: int
@@ -42,11 +29,11 @@ class GroupShares(NamedTuple):
     apart: int
     """Number of questions left out: they are to be refused, or nothing is known of what they
     need."""
-    in_corpus: Share
+    in_corpus: Interval
     """Share whose evidence and answer the corpus holds."""
-    one_search: Share
+    one_search: Interval
     """Share whose evidence and answer are in the corpus and shown by one search."""
-    within: Share
+    within: Interval
     """Share whose evidence and answer one search shows, and so does the scripted searcher within
     the limit of turns."""
 
@@ -72,9 +59,9 @@ class AnswerabilityReport:
         n = len(judged)
         return GroupShares(
             group, n, len(all_) - n,
-            share(sum(v.reason in IN_CORPUS for v in judged), n),
-            share(sum(not v.reason and v.turns == 1 for v in judged), n),
-            share(sum(not v.reason for v in judged), n),
+            proportion(sum(v.reason in IN_CORPUS for v in judged), n),
+            proportion(sum(not v.reason and v.turns == 1 for v in judged), n),
+            proportion(sum(not v.reason for v in judged), n),
         )  # fmt: skip
 
     def lines(self) -> list[GroupShares]:
@@ -119,7 +106,7 @@ class AnswerabilityReport:
             "questions": self.questions, "corpus": self.corpus, "digest": self.digest,
             "engine": self.engine, "k": self.k, "turns": self.turns,
             "shares": [
-                {**line._asdict(), **{n: getattr(line, n)._asdict() for n in _SHARES}}
+                {**line._asdict(), **{n: _record(getattr(line, n)) for n in _SHARES}}
                 for line in self.lines()
             ],
             "reasons": self.reasons(),
@@ -167,11 +154,9 @@ def measure_answerability(
 _SHARES = ("in_corpus", "one_search", "within")
 
 
-def share(part: int, whole: int) -> Share:
-    """``part / whole`` with Wilson's interval."""
-    if not whole:
-        return Share(0, 0, *[float("nan")] * 3)
-    return Share(part, whole, part / whole, *wilson(part, whole))
+def _record(share: Interval) -> dict[str, Any]:
+    part = round(share.mean * share.n) if share.n else 0
+    return {"part": part, "of": share.n, "share": share.mean, "low": share.low, "high": share.high}
 
 
 def _no_nan(value: Any) -> Any:

@@ -16,8 +16,9 @@ from ..evaluation.intervals import Interval
 from ..evaluation.machine import today, versions
 from ..reports.findings import RULES
 from ..scoring import SCORING_VERSION
+from ..scoring.metrics import MAIN
 from ..utils.files import read_json
-from .table import SHOWN, TransferTable
+from .table import TransferTable
 
 SCHEMA = 2
 """Version of the file format; version 1 was written by hand and held no arguments."""
@@ -32,9 +33,7 @@ def record(
 ) -> dict[str, Any]:
     """A run as JSON values: how to repeat it, and what it gave, rounded to four places."""
     data = table.to_json()
-    cells = [
-        {k: _rounded(row[k]) for k in _CELL} for row in data["table"] if row["metric"] in SHOWN
-    ]
+    cells = [{k: _rounded(row[k]) for k in _CELL} for row in data["table"] if row["metric"] in MAIN]
     kept: dict[tuple[str, str], int] = {}
     told = []
     for row in lacks:  # the most telling trait of each agent and rung comes first

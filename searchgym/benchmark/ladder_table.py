@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..reports.evaluations import label
 from ..reports.findings import SCRIPTS, Standings, standings, tells, told_standings
-from .table import SHOWN, TransferTable
+from ..scoring.metrics import MAIN, label
+from .table import TransferTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +65,7 @@ def print_ladder(
         columns = _columns(table, shown, _ends, stands, spare=True)
     _print(out, table, "F1: mean and 95 % interval", columns)
     if full:
-        for metric in SHOWN:
+        for metric in MAIN:
             cells = [
                 _Column(a, [_bounds(table.cell(r, a, metric), metric) for r in table.rungs])
                 for a in agents

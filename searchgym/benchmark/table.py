@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..charts.figure import to_csv
 from ..evaluation.crossed import crossed_interval, crossed_p
-from ..evaluation.intervals import Interval, holm, mean_interval
+from ..evaluation.intervals import FEWEST_SEEDS, Interval, holm, mean_interval
 from ..evaluation.metrics import METRICS
 from ..evaluation.result import EvalResult
 from ..evaluation.shown import caveats, frame, html_table, unreadable
 from ..scoring.evidence import mean_defined
+from ..scoring.metrics import MAIN
 from .gains import (
     Drop,
     Gain,
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
 
     from ..charts.figure import Figure
 
-SHOWN = ("em", "f1", "evidence_recall", "searches")
-"""Metrics of the printed table; all others are in the JSON."""
-FEWEST_SEEDS = 3
-"""Fewest seeds from which an interval over seeds is computed: from two, Student's t gives intervals
-that reach beyond what is possible."""
 ALL_REAL = "real sets, averaged"
 """Stands for a rung where gains on all real sets are averaged, each set with the same weight."""
 
@@ -203,7 +199,7 @@ class TransferTable:
             for rung in self.rungs
             for agent in self.agents
             if (rung, agent) in self.results
-            for metric in (*SHOWN, *(m for m in METRICS if m not in SHOWN))
+            for metric in (*MAIN, *(m for m in METRICS if m not in MAIN))
             if (interval := self.cell(rung, agent, metric)) is not None and interval.n
         ]  # fmt: skip
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from .curves import ENOUGH
 from .figure import Row, altair_module, props
 from .forest import SMALL
 from .palette import MUTED, colours
@@ -98,8 +97,8 @@ def _panel(
         strokeWidth=1, opacity=0.4, aria=False
     )
     layers = [thin.encode(y=y("value"), color=colour, detail="seed:N")]
-    if any(row.get("seeds", 0) >= ENOUGH for row in rows):
-        band = plain.transform_filter(f"isValid(datum.low) && datum.seeds >= {ENOUGH}")
+    if any(row.get("low") is not None for row in rows):
+        band = plain.transform_filter("isValid(datum.low)")
         band = band.mark_area(opacity=0.16, aria=False)
         layers.insert(0, band.encode(y=y("low"), y2="high:Q", color=colour))
     mean = plain.transform_filter("isValid(datum.mean)").mark_line(strokeWidth=2.2, aria=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import EvaluationError, unknown
-from .measured import spoken
+from ..scoring.metrics import label
 from .output import JsonFlag, console, examples, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def compare(
             }
         )  # fmt: skip
         return
-    name = spoken(metric)
+    name = label(metric)
     print_table(
         f"{name} of {first.set}, paired on the same questions [95 % interval]",
         [
@@ -113,11 +113,11 @@ def compare(
         ],
     )  # fmt: skip
     print_table(
-        f"{name} against {spoken(cost)}, mean [95 % interval]",
+        f"{name} against {label(cost)}, mean [95 % interval]",
         [
             {
                 "agent": r.agent, name: format(r.means[metric], ".2f"),
-                spoken(cost): format(r.means[cost], ".2f"),
+                label(cost): format(r.means[cost], ".2f"),
                 "Pareto front": str(i) in best,
             }
             for i, r in enumerate(loaded)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import EvaluationError
+from ..scoring.metrics import label
 from ..text import printable
-from .measured import spoken
 from .output import JsonFlag, console, examples, print_json, print_table, say, working
 from .targets import Trust
 
@@ -107,7 +107,7 @@ def _print_best(rows: list[Entry]) -> None:
         shown.append({
             "set": name,
             "method": best.method if best else "–",
-            "metric": spoken(here[0].metric),
+            "metric": label(here[0].metric),
             "mean": _score(best),
             "clear": max(others) < best.scores[best.metric].low if best and others else None,
             "ceiling": _score(ceiling).partition(" ")[0],

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ..errors import MissingExtraError
-from ..rl.metrics import label
+from ..scoring.metrics import HEALTH, PLAY, RARE, RL, label
 from .output import ProgressBar, console, say
 
 if TYPE_CHECKING:
@@ -19,14 +19,8 @@ if TYPE_CHECKING:
 
     from ..llms.sft import Progress
 
-SHOWN = (
-    "reward", "return", "em", "f1", "searches", "turns", "completion_length", "invalid",
-    "truncated", "overflowed", "length_cut", "infra_errors", "entropy", "kl",
-    "frac_reward_zero_std", "loss", "grad_norm", "ratio", "clip_frac", "approx_kl",
-)  # fmt: skip
+SHOWN = (*PLAY, "return", *RARE, *HEALTH, "loss", "ratio")
 """Metrics in the order of the table; others follow under their own names."""
-_IF_ANY = ("overflowed", "length_cut", "infra_errors")
-"""Counts of what should not happen: in a step's line only where it did."""
 _BARS = "▁▂▃▄▅▆▇█"
 _KEPT = 240
 _WIDTH = 24
@@ -63,7 +57,7 @@ def chosen(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
     ]
     more = [n for n in metrics if n.endswith("/kl") and not n.startswith("importance_")]
     return [
-        *((n, label(n)) for n in SHOWN if n in metrics),
+        *((n, label(n, RL)) for n in SHOWN if n in metrics),
         *((n, f"reward part: {n.removeprefix('rewards/').replace('_', ' ')}") for n in parts),
         *((n, f"KL of the loss {n.removesuffix('/kl')}") for n in more),
     ]
@@ -159,7 +153,7 @@ class Screen:
         """The last step in one line."""
         always = ("reward", "em", "searches", "invalid", "truncated", "frac_reward_zero_std",
                   "entropy")  # fmt: skip
-        shown = (*always, *(n for n in _IF_ANY if self.metrics.get(n)))
+        shown = (*always, *(n for n in RARE if self.metrics.get(n)))
         values = " ".join(f"{n} {_number(self.metrics[n])}" for n in shown if n in self.metrics)
         pace = throughput(self.metrics)
         return f"step {self.done}/{self.steps} {values} {pace['s/step']:.1f} s"

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..scoring.metrics import label
 from ..text import printable
 from .output import console, print_table, say
 
@@ -74,7 +75,7 @@ def _print_all(measured: Sequence[AgentResults]) -> None:
          ("evidence_recall", "evidence_precision", "evidence_ndcg")),
     ):  # fmt: skip
         rows = [
-            {"agent": m.first.agent, **{spoken(k): str(m.first.means[k]) for k in metrics}}
+            {"agent": m.first.agent, **{label(k): str(m.first.means[k]) for k in metrics}}
             for m in measured
         ]
         print_table(title, rows)
@@ -84,7 +85,7 @@ def _print_all(measured: Sequence[AgentResults]) -> None:
         print_table(f"All {several} samples of each question", [_sampled(m) for m in measured])
     if len({row.family for m in measured for row in m.first.rows}) > 1:
         metric = _right(measured)
-        title = "Exact match" if metric == "em" else spoken(metric).capitalize()
+        title = "Exact match" if metric == "em" else label(metric).capitalize()
         print_table(f"{title} by family", _families(measured, metric))
     optional = {
         "Used by the agents": [
@@ -114,7 +115,7 @@ def verdict(measured: Sequence[AgentResults]) -> str:
     from ..evaluation.intervals import paired_interval
 
     metric = measured[0].first.metric
-    name = spoken(metric)
+    name = label(metric)
     bounds = [m for m in measured if m.first.ceiling]
     ranked = sorted(
         (m for m in measured if m not in bounds), key=lambda m: -_mean(m.first.means[metric])
@@ -224,7 +225,7 @@ def _scores(m: AgentResults) -> dict[str, Any]:
         shown["measured"] = len(first.rows) - first.infra_errors
     own = ("em", "f1") if first.metric == "f1" else (first.metric,)
     for metric in (*own, *(("judge",) if _has_judge(first) else ())):
-        shown[spoken(metric)] = format(first.means[metric], ".2f")
+        shown[label(metric)] = format(first.means[metric], ".2f")
     shown["recall"] = format(first.means["evidence_recall"].mean, ".2f")
     if not first.means["evidence_recall"].n:
         shown["recall"] = "–"
@@ -233,11 +234,6 @@ def _scores(m: AgentResults) -> dict[str, Any]:
         book = first.closed_book.get("em")
         shown["closed-book EM"] = "–" if book is None else format(book.mean, ".2f")
     return shown
-
-
-def spoken(metric: str) -> str:
-    """Name of a metric as people say it."""
-    return {"em": "EM", "f1": "F1", "cover_em": "cover-EM"}.get(metric, metric.replace("_", " "))
 
 
 def _took(measured: Sequence[AgentResults]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..seeding import stream
-from .intervals import NOTHING, RESAMPLES, Interval, wilson
+from .intervals import NOTHING, RESAMPLES, Interval, proportion, wilson
 
 
 class Confusion(NamedTuple):
@@ -38,17 +38,17 @@ class Confusion(NamedTuple):
     @property
     def precision(self) -> Interval:
         """Share of the decisions made that were right, with Wilson's interval."""
-        return _share(self.hits, self.hits + self.false_alarms)
+        return proportion(self.hits, self.hits + self.false_alarms)
 
     @property
     def recall(self) -> Interval:
         """Share of the questions calling for it where it was made, with Wilson's interval."""
-        return _share(self.hits, self.hits + self.missed)
+        return proportion(self.hits, self.hits + self.missed)
 
     @property
     def false_alarm_rate(self) -> Interval:
         """Share of the other questions where it was made, with Wilson's interval."""
-        return _share(self.false_alarms, self.false_alarms + self.rejected)
+        return proportion(self.false_alarms, self.false_alarms + self.rejected)
 
     def f1(self, *, seed: int = 0, level: float = 0.95, resamples: int = RESAMPLES) -> Interval:
         """2 · hits / (2 · hits + false alarms + missed); percentile interval over questions.
@@ -71,7 +71,3 @@ class Confusion(NamedTuple):
         f1 = 2 * hits[known] / (at_stake + hits)[known]
         low, high = np.quantile(f1, [(1 - level) / 2, (1 + level) / 2])
         return Interval(value, float(low), float(high), self.n, "percentile")
-
-
-def _share(part: int, whole: int) -> Interval:
-    return Interval(part / whole, *wilson(part, whole), whole, "wilson") if whole else NOTHING

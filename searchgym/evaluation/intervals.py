@@ -18,9 +18,9 @@ Holm (1979).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from statistics import NormalDist
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist, fmean, stdev
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +32,9 @@ from .tango import tango
 Method = Literal["bca", "percentile", "wilson"]
 Floats = NDArray[np.float64]
 RESAMPLES = 10_000
+FEWEST_SEEDS = 3
+"""Fewest seeds from which an interval over them is computed: of two, Student's t makes one that
+reaches 13 standard errors to each side, beyond what is possible."""
 FEW = 15
 """Paired differences of which fewer stand apart from the commonest one cannot be resampled."""
 CHUNK = 4_000_000
@@ -57,6 +60,20 @@ class Interval(NamedTuple):
 
     def __str__(self) -> str:
         return format(self)
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any] | None) -> Self | None:
+        """The interval of a record that has ``mean``, ``low`` and ``high``; None where one of them
+        is not there or no finite number."""
+        ends = [(record or {}).get(name) for name in cls._fields[:3]]
+        if record is None or any(v is None or not math.isfinite(v) for v in ends):
+            return None
+        n = record.get("n", record.get("questions", 0))
+        return cls(*(float(v) for v in ends if v is not None), n, str(record.get("method", "")))
+
+    def within(self, least: float, most: float) -> Self:
+        """Return it with its ends cut at what is possible."""
+        return self._replace(low=max(least, self.low), high=min(most, self.high))
 
     def excludes(self, value: float) -> bool:
         """Check whether ``value`` lies outside the interval."""
@@ -122,6 +139,23 @@ def wilson(successes: float, n: int, level: float = 0.95) -> tuple[float, float]
 
     ends = binomtest(round(successes), n).proportion_ci(level, method="wilson")
     return float(ends.low), float(ends.high)
+
+
+def proportion(part: int, whole: int) -> Interval:
+    """``part / whole`` with Wilson's interval."""
+    return Interval(part / whole, *wilson(part, whole), whole, "wilson") if whole else NOTHING
+
+
+def over_seeds(values: Sequence[float]) -> Interval:
+    """The mean over seeds, with an interval by Student's t; of fewer than :data:`FEWEST_SEEDS`,
+    whose interval would say next to nothing, the mean itself."""
+    mean, n = fmean(values), len(values)
+    if n < FEWEST_SEEDS:
+        return Interval(mean, mean, mean, n, "none")
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(n - 1, 0.975)) * stdev(values) / math.sqrt(n)
+    return Interval(mean, mean - half, mean + half, n, "t")
 
 
 def _bootstrap(

@@ -17,6 +17,7 @@ from ..core.episode import Episode
 from ..errors import EvaluationError, unknown
 from ..rewards.outcome import MEASURES
 from ..scoring.evidence import ndcg_at, precision_at, reciprocal_rank
+from ..scoring.metrics import EVALUATION
 from ..text import is_abstention
 from ..types import Failure, Invalid
 from .intervals import RESAMPLES, Interval, mean_interval
@@ -113,13 +114,7 @@ class Row(NamedTuple):
         return self.invalid / self.turns if self.turns else math.nan
 
 
-METRICS: Mapping[str, bool] = {
-    "em": True, "f1": True, "cover_em": True, "evidence_recall": True,
-    "evidence_precision": True, "evidence_mrr": True, "evidence_ndcg": True,
-    "searches": False, "turns": False, "invalid": False, "invalid_rate": True, "truncated": True,
-    "accesses": False, "tokens_in": False, "tokens_out": False, "cost": False, "judge": True,
-    "reward": False, "overflowed": False, "length_cut": False, "set_f1": True,
-}  # fmt: skip
+METRICS: Mapping[str, bool] = {name: m.unit == "share" for name, m in EVALUATION.items()}
 """Every measure with a mean, and whether it lies in [0, 1] by definition. A reward's own parts
 come in addition (:func:`own_metrics`)."""
 

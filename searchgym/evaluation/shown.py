@@ -14,6 +14,7 @@ from ..charts.figure import Figure
 from ..charts.forest import forest
 from ..dialects import get_dialect
 from ..errors import EvaluationError, MissingExtraError, SearchGymError, unknown
+from ..scoring.metrics import MAIN, label
 from ..types import Action, Answer, Search
 from ..utils.trust import registered_only
 from .intervals import Interval, mean_interval
@@ -23,21 +24,6 @@ if TYPE_CHECKING:
     import pandas
 
     from .result import Comparison, EvalResult
-
-LABELS: Mapping[str, str] = {
-    "em": "EM", "f1": "F1", "cover_em": "cover-EM", "set_f1": "set F1",
-    "evidence_recall": "evidence recall", "evidence_precision": "evidence precision",
-    "evidence_mrr": "evidence MRR",
-    "evidence_ndcg": "evidence nDCG", "invalid_rate": "share of invalid turns",
-    "truncated": "share of truncated episodes",
-}  # fmt: skip
-MAIN = ("em", "f1", "evidence_recall", "searches")
-"""Metrics that stand for a result."""
-
-
-def label(metric: str) -> str:
-    """Return the label of a metric in tables and figures."""
-    return LABELS.get(metric, metric.replace("_", " "))
 
 
 def numbers(interval: Interval, metric: str) -> dict[str, Any]:

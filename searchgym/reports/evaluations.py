@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,10 +14,11 @@ from ..charts.forest import forest
 from ..charts.palette import CLOSED
 from ..errors import DataError, EvaluationError
 from ..evaluation.comparable import differing
-from ..evaluation.intervals import holm
+from ..evaluation.intervals import Interval, holm
 from ..evaluation.power import power_note
 from ..evaluation.result import Comparison, EvalResult, compare
-from ..evaluation.shown import caveats, label, numbers
+from ..evaluation.shown import caveats, numbers
+from ..scoring.metrics import label
 from . import scores
 from .episodes import Behind, Opener, section
 from .naming import closed_book, listed, named, percent, quoted
@@ -24,7 +26,6 @@ from .report import (
     Block,
     Column,
     Facts,
-    Quantity,
     Report,
     Section,
     Table,
@@ -135,9 +136,7 @@ def _overview(by_set: Mapping[str, Sequence[EvalResult]]) -> Section:
     """Agents × sets, the first thing to be seen of several sets."""
     agents = list(dict.fromkeys(r.agent for own in by_set.values() for r in own))
     cells = {(name, r.agent): r.means[r.metric] for name, own in by_set.items() for r in own}
-    rows = tuple(
-        {"agent": a, **{s: Quantity.of(cells.get((s, a))) for s in by_set}} for a in agents
-    )
+    rows = tuple({"agent": a, **{s: _known(cells.get((s, a))) for s in by_set}} for a in agents)
     columns = (Column("agent", "agent"), *(Column(s, s, 2) for s in by_set))
     table = Table("overview", f"{_names(by_set)} of every agent on every set", columns, rows,
                   scores.NOTE + _lost(by_set))  # fmt: skip
@@ -155,6 +154,10 @@ def _overview(by_set: Mapping[str, Sequence[EvalResult]]) -> Section:
         tuple(marks),
     )  # fmt: skip
     return Section("Agents and sets", "", (table, figure))
+
+
+def _known(interval: Interval | None) -> Interval | None:
+    return interval if interval is not None and math.isfinite(interval.mean) else None
 
 
 def _names(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
@@ -237,7 +240,7 @@ def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section 
         return None, refused
     rows = [
         {"a": c.a, "b": c.b, "mean_a": c.mean_a, "mean_b": c.mean_b,
-         "difference": Quantity.of(c.difference), "p": c.p, "p_holm": p,
+         "difference": _known(c.difference), "p": c.p, "p_holm": p,
          "questions": c.difference.n}
         for c, p in zip(comparisons, holm([c.p for c in comparisons]), strict=True)
     ]  # fmt: skip

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..charts.palette import UNTRAINED
-from ..evaluation.shown import label
+from ..evaluation.intervals import Interval
+from ..scoring.metrics import label
 from .naming import listed, percent, quoted
-from .report import Quantity
 from .sources import Run
 
 METRIC = "f1"
@@ -161,7 +161,7 @@ class Findings:
         for run in self.runs:
             stands = standings(run.ladder["table"], run.ladder.get("contrasts", ()))
             for gain in run.ladder.get("gains", ()):
-                ratio = Quantity.of(gain.get("ratio"))
+                ratio = Interval.read(gain.get("ratio"))
                 agent = self._name_of(run, str(gain.get("agent")))
                 if gain.get("metric") != METRIC or not ratio or agent != self.focus:
                     continue

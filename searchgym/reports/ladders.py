@@ -7,21 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..charts.curves import ENOUGH
 from ..charts.figure import Figure
 from ..charts.forest import forest
 from ..charts.palette import UNTRAINED
+from ..evaluation.intervals import FEWEST_SEEDS, Interval
 from ..evaluation.metrics import METRICS, limits
-from ..evaluation.shown import label
+from ..scoring.metrics import MAIN, label
 from .findings import ALL_REAL, METRIC, MOST_SETS, NOT_ABOVE, RULES, Findings, standings, tells
 from .naming import listed, percent, quoted
 from .report import (
     Block,
     Column,
     Facts,
-    Quantity,
     Report,
     Section,
+    Seeds,
     Table,
     facts_of,
     flattened,
@@ -29,7 +29,6 @@ from .report import (
 from .sources import CANDIDATE, LADDER, Curve, Run
 from .training import training_report
 
-SHOWN = ("em", "f1", "evidence_recall", "searches")
 KINDS: Mapping[str, str] = {
     "generated": "Generated", "real": "Real passages", "smoke": "Documentation strings",
 }  # fmt: skip
@@ -137,7 +136,7 @@ def _seeds(row: Mapping[str, Any]) -> list[float]:
 
 def _few(row: Mapping[str, Any]) -> bool:
     """Return True if the interval is over too few seeds, as in older tables."""
-    return len(_seeds(row)) in range(2, ENOUGH) and "crossed" in str(row.get("method", ""))
+    return len(_seeds(row)) in range(2, FEWEST_SEEDS) and "crossed" in str(row.get("method", ""))
 
 
 def _mark(cell: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,13 +149,17 @@ def _mark(cell: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _quantity(cell: Mapping[str, Any] | None) -> Quantity | None:
+def _quantity(cell: Mapping[str, Any] | None) -> Interval | Seeds | None:
     """A cell of the table; of few seeds each is shown."""
     if cell is None:
         return None
     if _few(cell):
-        return Quantity(cell["mean"], cell["mean"], cell["mean"], tuple(_seeds(cell)))
-    return Quantity.of({**cell, **_mark(cell)})
+        return Seeds(tuple(_seeds(cell)))
+    return Interval.read({**cell, **_mark(cell)})
+
+
+def _ends(interval: Interval) -> dict[str, float]:
+    return {"mean": interval.mean, "low": interval.low, "high": interval.high}
 
 
 def _place(rung: Mapping[str, Any]) -> str:
@@ -248,7 +251,7 @@ def figure_of(table: Mapping[str, Any], *, short: bool = False, metric: str = ME
 def _steps(runs: Sequence[Run]) -> Section | None:
     rows = [
         {"rung": d["rung"], "above": d["above"], "agent": _named(run, d["agent"], len(runs) > 1),
-         "drop": Quantity.of(d["drop"]), "paired": bool(d.get("paired"))}
+         "drop": Interval.read(d["drop"]), "paired": bool(d.get("paired"))}
         for run in runs for d in run.ladder.get("drops", ()) if d.get("metric") == METRIC
     ]  # fmt: skip
     if not rows:
@@ -273,7 +276,7 @@ def _steps(runs: Sequence[Run]) -> Section | None:
     shown = [r for r in rows if r["agent"] in own and r["drop"] is not None]
     if not shown:
         return Section("What each step costs", "", (table,), link="Steps")
-    marks = [{"y": str(r["rung"]), "by": r["agent"], **r["drop"]._asdict()} for r in shown]
+    marks = [{"y": str(r["rung"]), "by": r["agent"], **_ends(r["drop"])} for r in shown]
     told = [
         f"Drops in {label(METRIC)} of {agent}: "
         + ", ".join(f"{m['y']} {m['mean']:+.2f}" for m in marks if m["by"] == agent) + "."
@@ -299,9 +302,9 @@ def _gains(runs: Sequence[Run]) -> Section | None:
         real = [r["name"] for r in run.ladder["rungs"] if r.get("kind") == "real"]
         rows += [
             {"rung": g["rung"], "agent": _named(run, g["agent"], len(runs) > 1),
-             "baseline": g["baseline"], "gain": Quantity.of(g["gain"]),
-             "reference": Quantity.of(g["reference_gain"]),
-             "ratio": Quantity.of(g["ratio"]) if (said := tells(stands, g, real)) else None,
+             "baseline": g["baseline"], "gain": Interval.read(g["gain"]),
+             "reference": Interval.read(g["reference_gain"]),
+             "ratio": Interval.read(g["ratio"]) if (said := tells(stands, g, real)) else None,
              "why": g.get("why", "") if said else NOT_ABOVE}
             for g in run.ladder.get("gains", ()) if g.get("metric") == METRIC
         ]  # fmt: skip
@@ -321,7 +324,7 @@ def _gains(runs: Sequence[Run]) -> Section | None:
     if not any(r["why"] for r in rows):
         columns = columns[:-1]
     table = Table("gains", "Transfer ratio", columns, tuple(rows), note, strong=ALL_REAL)
-    marks = [{"y": str(r["rung"]), "by": str(r["agent"]), **r["ratio"]._asdict()}
+    marks = [{"y": str(r["rung"]), "by": str(r["agent"]), **_ends(r["ratio"])}
              for r in rows if r["ratio"] is not None]  # fmt: skip
     if not marks:
         return Section("What carries over", "", (table,), link="Kept")
@@ -354,11 +357,11 @@ def _table(
             rows.append({
                 "rung": rung["name"], "agent": agent, "questions": rung["questions"],
                 "seeds": own.get("seeds", 1),
-                **{m: _quantity(cell_of.get((rung["name"], agent, m))) for m in SHOWN},
+                **{m: _quantity(cell_of.get((rung["name"], agent, m))) for m in MAIN},
             })  # fmt: skip
     columns = (
         Column("rung", "set"), Column("agent", "agent"),
-        *(Column(m, label(m), 2 if m == "searches" else 3) for m in SHOWN),
+        *(Column(m, label(m), 2 if m == "searches" else 3) for m in MAIN),
         Column("seeds", "seeds"), Column("questions", "questions"),
     )  # fmt: skip
     note = (
@@ -374,7 +377,7 @@ def _table(
 def _pairs(runs: Sequence[Run]) -> Section | None:
     rows = [
         {"rung": c["rung"], "agent": _named(run, c["agent"], len(runs) > 1), "other": c["other"],
-         "difference": Quantity.of(c["difference"]), "p": c["p"], "p_holm": c["p_holm"]}
+         "difference": Interval.read(c["difference"]), "p": c["p"], "p_holm": c["p_holm"]}
         for run in runs for c in run.ladder.get("contrasts", ())
     ]  # fmt: skip
     if not rows:
@@ -401,12 +404,12 @@ def _lacks(runs: Sequence[Run]) -> Section | None:
             where = {"rung": lack["rung"], "agent": agent, "trait": lack["trait"]}
             traits.append({
                 **where, "simulated": lack["simulated"], "lost": lack["lost"],
-                "explained": Quantity.of(lack["explained"]), "uncovered": lack["uncovered"],
+                "explained": Interval.read(lack["explained"]), "uncovered": lack["uncovered"],
             })  # fmt: skip
             strata += [
                 {**where, "stratum": s["name"], "simulated_n": s["simulated_n"],
                  "real_n": s["real_n"], "few": "few" if s["few"] else "",
-                 **{k: Quantity.of(s[k]) for k in ("simulated", "real", "points")}}
+                 **{k: Interval.read(s[k]) for k in ("simulated", "real", "points")}}
                 for s in lack["strata"]
             ]  # fmt: skip
     if not traits:

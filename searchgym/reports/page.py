@@ -12,11 +12,12 @@ from pathlib import Path
 from ..charts.figure import Figure, renderer
 from ..charts.palette import css
 from ..errors import DataError
+from ..evaluation.intervals import Interval
 from ..web.pages import Templates
 from .episodes import Opener
 from .evaluations import evaluation_report
 from .ladders import ladder_report
-from .report import ANCHOR, LINKS, Command, Facts, Link, Quantity, Report, Table
+from .report import ANCHOR, LINKS, Command, Facts, Link, Report, Seeds, Table
 from .sources import EVALUATION, LADDER, Run, read_runs
 from .training import training_report
 
@@ -112,7 +113,7 @@ def render(report: Report) -> str:
         is_figure=lambda b: isinstance(b, Figure), is_table=lambda b: isinstance(b, Table),
         is_facts=lambda b: isinstance(b, Facts), is_link=lambda v: isinstance(v, Link),
         is_command=lambda v: isinstance(v, Command),
-        is_quantity=lambda v: isinstance(v, Quantity),
+        is_quantity=lambda v: isinstance(v, (Interval, Seeds)),
     )  # fmt: skip
 
 

@@ -6,38 +6,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from ..charts.figure import Figure, to_csv
+from ..evaluation.intervals import Interval
 
 
-class Quantity(NamedTuple):
-    """A mean and its 95 % interval, in a cell of a table."""
+class Seeds(NamedTuple):
+    """Means of single seeds, shown in place of an interval where they are too few for one."""
 
-    mean: float
-    low: float
-    high: float
-    each: tuple[float, ...] = ()
-    """Means of single seeds, shown in place of an interval where they are too few for one (then
-    ``low`` and ``high`` are the mean)."""
+    each: tuple[float, ...]
 
-    @classmethod
-    def of(cls, interval: Any) -> Quantity | None:
-        """Make one from anything with ``mean``, ``low`` and ``high``, or a mapping of them; None
-        where there is none."""
-        if interval is None:
-            return None
-        if not isinstance(interval, Mapping):
-            interval = {"mean": interval.mean, "low": interval.low, "high": interval.high}
-        values = [interval.get(name) for name in cls._fields[:3]]
-        if any(v is None or not math.isfinite(v) for v in values):
-            return None
-        mean, low, high = (float(v) for v in values)
-        return cls(mean, low, high)
-
-    def within(self, least: float, most: float) -> Quantity:
-        """Return it with its interval cut at what is possible."""
-        return self._replace(low=max(least, self.low), high=min(most, self.high))
+    @property
+    def mean(self) -> float:
+        return fmean(self.each)
 
 
 class Link(NamedTuple):
@@ -66,7 +49,7 @@ class Column(NamedTuple):
         if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
             return "–"
         sign, digits = "+" if self.signed else "", 3 if self.digits is None else self.digits
-        if isinstance(value, Quantity):
+        if isinstance(value, (Interval, Seeds)):
             number, beside = self.parts(value)
             return f"{number} {beside}"
         if isinstance(value, bool):
@@ -77,18 +60,18 @@ class Column(NamedTuple):
             return f"{value:{sign},.{digits}f}"
         return str(value.text if isinstance(value, (Link, Command)) else value)
 
-    def parts(self, value: Quantity) -> tuple[str, str]:
+    def parts(self, value: Interval | Seeds) -> tuple[str, str]:
         """Mean, and interval or single seeds, as they are shown."""
         digits = 3 if self.digits is None else self.digits
         form = f"{'+' if self.signed else ''},.{digits if abs(value.mean) < 100 else 0}f"
-        if value.each:
+        if isinstance(value, Seeds):
             return format(value.mean, form), f"({', '.join(format(v, form) for v in value.each)})"
         return format(value.mean, form), f"[{value.low:{form}}, {value.high:{form}}]"
 
     @staticmethod
     def order(value: Any) -> str:
         """Return the key that the column is sorted by."""
-        if isinstance(value, Quantity):
+        if isinstance(value, (Interval, Seeds)):
             return repr(value.mean)
         if isinstance(value, (int, float)):
             return repr(float(value))
@@ -123,12 +106,12 @@ class Table:
             out: dict[str, Any] = {}
             for column in self.columns:
                 value = row.get(column.key)
-                if isinstance(value, Quantity):
+                if isinstance(value, (Interval, Seeds)):
+                    low, high = value[1:3] if isinstance(value, Interval) else ("", "")
                     out |= {
-                        column.key: value.mean,
-                        f"{column.key}_low": value.low,
-                        f"{column.key}_high": value.high,
-                    }
+                        column.key: value.mean, f"{column.key}_low": low,
+                        f"{column.key}_high": high,
+                    }  # fmt: skip
                 elif isinstance(value, (Link, Command)):
                     out[column.key] = value[-1]
                 else:
@@ -153,7 +136,7 @@ class Table:
         """Return whether a column holds numbers, which stand on the right."""
         values = [r.get(column.key) for r in self.rows]
         known = [v for v in values if v is not None]
-        return bool(known) and all(isinstance(v, (int, float, Quantity)) for v in known)
+        return bool(known) and all(isinstance(v, (int, float, Interval, Seeds)) for v in known)
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ from ..evaluation.frontier import frontier, point, within
 from ..evaluation.intervals import Interval
 from ..evaluation.metrics import METRICS, limits
 from ..evaluation.result import EvalResult, compare
-from ..evaluation.shown import MAIN, caveats, family_rows, label, numbers
+from ..evaluation.shown import caveats, family_rows, numbers
+from ..scoring.metrics import MAIN, label
 from .episodes import anchor
 from .naming import closed_book, listed, percent, quoted
-from .report import LINKS, Column, Quantity, Section, Table
+from .report import LINKS, Column, Section, Table
 
 ENDS = ("answered", "unanswered", "max_turns", "max_chars", "max_tokens", "infra_error")
 END_NAMES: Mapping[str, str] = {
@@ -87,9 +88,8 @@ def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
     return Section("Scores", "", (figure, table))
 
 
-def _cell(interval: Interval, metric: str) -> Quantity | None:
-    quantity = Quantity.of(interval)
-    return quantity and quantity.within(*limits(metric))
+def _cell(interval: Interval, metric: str) -> Interval | None:
+    return interval.within(*limits(metric)) if interval.n else None
 
 
 def _constant(results: Sequence[EvalResult], metric: str) -> bool:
@@ -148,7 +148,7 @@ def families(results: Sequence[EvalResult], linked: bool = False) -> Section | N
     if len(counts) < 2:
         return None
     rows = family_rows(results, metric)
-    cells = {(r["family"], r["by"]): Quantity.of(r) for r in rows}
+    cells = {(r["family"], r["by"]): Interval.read(r) for r in rows}
     columns = [Column("family", "family"), Column("questions", "questions")]
     columns += [Column(r.agent, r.agent, 2) for r in results]
     table = Table(

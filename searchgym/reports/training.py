@@ -8,38 +8,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..charts.curves import (
-    ENOUGH,
-    CurvePoint,
-    centred,
-    changing,
-    ends,
-    over_seeds,
-    span_of,
-    thinned,
-)
 from ..charts.figure import Figure
 from ..charts.panels import multiples
 from ..errors import DataError
-from ..rl import metrics
+from ..evaluation.intervals import FEWEST_SEEDS, Interval, over_seeds
+from ..scoring import metrics
+from ..scoring.metrics import CURVE, EXAMPLES, HEALTH, PLAY, RARE, is_rate
+from .curves import centred, changing, ends, mean_curve, span_of, thinned
 from .episodes import Behind, Opener, section
 from .grouping import RunGroup, grouped, same_settings
 from .naming import listed, quoted
-from .report import LINKS, Block, Column, Facts, Quantity, Report, Section, Table, facts_of
+from .report import LINKS, Block, Column, Facts, Report, Section, Seeds, Table, facts_of
 from .sources import CANDIDATE, RL, Curve, Run
 
-UNIT = frozenset({
-    "em", "f1", "cover_em", "invalid", "truncated", "overflowed", "length_cut", "clip_frac",
-    "frac_reward_zero_std", "evidence_recall", "mean_token_accuracy",
-})  # fmt: skip
-"""Metrics that lie in [0, 1], as do the axes they are drawn on and their intervals."""
 POINTS_OF_AN_END = 10
 """Logged points of training whose mean is its start, or its end; evaluations are taken singly."""
-
-
-def is_rate(measure: str) -> bool:
-    """Return whether a metric lies in [0, 1]; parts of the reward have their measure's name."""
-    return measure in UNIT or measure in ("rewards/em", "rewards/f1", "rewards/cover_em")
 
 
 class Chart(NamedTuple):
@@ -133,31 +116,24 @@ def _charts(kind: str, groups: Sequence[RunGroup]) -> list[Chart]:
     first = "Learning curves"
     if kind == CANDIDATE:
         about = "Greedy play on the development world, by training episodes."
-        measures = there("f1", "em", "evidence_recall", "searches")
+        measures = there(*CURVE)
         return [Chart("learning", first, about, measures, noisy=False)]
     if kind != RL:
         about = "Means over the steps between two lines of the log."
-        return [
-            Chart("learning", first, about, there("loss", "mean_token_accuracy", "tokens_per_s"))
-        ]
+        return [Chart("learning", first, about, there(*EXAMPLES))]
     parts = tuple(changing(rows, "rewards/"))
-    rare = tuple(
-        name
-        for name in ("overflowed", "length_cut", "infra_errors")
-        if any(row.get(name) for row in rows)
-    )
+    rare = tuple(name for name in RARE if any(row.get(name) for row in rows))
     difficulty = tuple(changing(rows, "difficulty/"))
     coefficients = tuple(changing(rows, "coef/"))
     return [
         Chart("learning", first, "What the policy earns and how it plays, per episode.",
-              there("reward", "em", "f1", "searches", "turns", "completion_length")),
+              there(*PLAY)),
         Chart("reward_parts", "Reward parts", "What each part gave per episode, before weights. "
               "A reward that rises by other parts than the answer's is worth a look.", parts),
         Chart("curriculum", "Curriculum", "Each axis of difficulty, mean over the step's tasks.",
               difficulty, noisy=False),
         Chart("health", "How it learns", "Where collapses show first.",
-              there("entropy", "frac_reward_zero_std", "invalid", "truncated", "grad_norm",
-                    "clip_frac", "approx_kl", "kl", *rare)),
+              there(*HEALTH, *rare)),
         Chart("coefficients", "Schedules", "Coefficients by step.", coefficients, noisy=False),
         Chart("time", "Time", "Wall clock of each step, on the machine below.",
               there("rollout_s", "update_s")),
@@ -193,12 +169,12 @@ def _figure(
                 span, size = max(span, own), max(size, -(-len(xs) // max(1, len(line))))
                 smooth = centred([v for _, v in line], own)
                 lines.append([(at, v) for (at, _), v in zip(line, smooth, strict=True)])
-            points = over_seeds(lines)
-            rows += [_mean_row(name, group.name, p, is_rate(measure)) for p in points]
+            points = mean_curve(lines)
+            rows += [_mean_row(name, group.name, *p, is_rate(measure)) for p in points]
             if points:
                 told.append(
                     f"{name}{f' of {group.name}' if len(groups) > 1 else ''} from "
-                    f"{points[0].mean:.3g} to {points[-1].mean:.3g}"
+                    f"{points[0][1].mean:.3g} to {points[-1][1].mean:.3g}"
                 )
     names = [label(m, kind) for m in drawn]
     draw = partial(
@@ -240,7 +216,7 @@ def _reading(seeds: int, span: int, marked: bool) -> str:
         caption = f"Thin: {thin}; thick: {mean}{' and over seeds' if over else ''}"
     else:
         caption = f"Thin: each seed; thick: {over}" if over else "As logged, without smoothing"
-    if seeds >= ENOUGH:
+    if seeds >= FEWEST_SEEDS:
         caption += ", with 95 % interval (Student's t)"
     return caption + ("; dashed vertical lines: warnings." if marked else ".")
 
@@ -290,7 +266,7 @@ def _finding(chart: Chart, groups: Sequence[RunGroup], kind: str, x: str) -> str
     )
 
 
-def _moves(start: Quantity, last: Quantity) -> bool:
+def _moves(start: Interval | Seeds, last: Interval | Seeds) -> bool:
     return abs(last.mean - start.mean) >= 0.005 * max(1.0, abs(start.mean))
 
 
@@ -300,13 +276,14 @@ def values_of(curve: Curve, measure: str) -> list[float | None]:
     return [row.get(measure, missing) for row in curve.rows]
 
 
-def _mean_row(measure: str, series: str, point: CurvePoint, unit: bool) -> dict[str, Any]:
-    low, high = point.low, point.high
-    if unit:
-        low, high = max(0.0, low), min(1.0, high)
+def _mean_row(measure: str, series: str, x: float, point: Interval, unit: bool) -> dict[str, Any]:
+    """A point of a curve; of too few seeds without an interval."""
+    point = point.within(0.0, 1.0) if unit else point
+    few = point.n < FEWEST_SEEDS
     return {
-        "measure": measure, "series": series, "x": point.x, "mean": _round(point.mean),
-        "low": _round(low), "high": _round(high), "seeds": point.seeds,
+        "measure": measure, "series": series, "x": x, "mean": _round(point.mean),
+        "low": None if few else _round(point.low), "high": None if few else _round(point.high),
+        "seeds": point.n,
     }  # fmt: skip
 
 
@@ -316,16 +293,15 @@ def _round(value: float) -> float:
 
 def _ends(
     group: RunGroup, measure: str, evaluated: bool
-) -> tuple[Quantity | None, Quantity | None]:
+) -> tuple[Interval | Seeds | None, Interval | Seeds | None]:
     """Beginning and end, over seeds."""
     count = 1 if evaluated else POINTS_OF_AN_END
     pairs = [ends([row.get(measure) for row in curve.rows], count) for curve in group.curves]
-    out = []
+    out: list[Interval | Seeds | None] = []
     for place in (0, 1):
         each = [float(v) for pair in pairs if (v := pair[place]) is not None]
-        points = over_seeds([[(0.0, v)] for v in each])
-        few = tuple(each) if 1 < len(each) < ENOUGH else ()
-        out.append(Quantity(*points[0][1:4], few) if points else None)
+        few = 1 < len(each) < FEWEST_SEEDS
+        out.append(Seeds(tuple(each)) if few else over_seeds(each) if each else None)
     return out[0], out[1]
 
 
@@ -336,9 +312,8 @@ def _longest(groups: Sequence[RunGroup]) -> int:
 
 def _table(kind: str, groups: Sequence[RunGroup], linked: bool = False) -> Section:
     shown = {
-        RL: ("reward", "em", "f1", "searches", "turns", "completion_length", "invalid",
-             "truncated", "overflowed", "length_cut", "entropy"),
-        CANDIDATE: ("f1", "em", "evidence_recall", "searches"),
+        RL: (*PLAY, "invalid", "truncated", "overflowed", "length_cut", "entropy"),
+        CANDIDATE: CURVE,
     }.get(kind, ("loss", "mean_token_accuracy"))  # fmt: skip
     several = len(groups) > 1
     rows = []
@@ -364,7 +339,10 @@ def _table(kind: str, groups: Sequence[RunGroup], linked: bool = False) -> Secti
         if kind == CANDIDATE
         else f"Means of the first and last {POINTS_OF_AN_END} logged points, or of halves where "
         "there are fewer. "
-    ) + (f"Intervals: 95 %, over seeds (Student's t); of fewer than {ENOUGH} seeds each is shown.")
+    ) + (
+        "Intervals: 95 %, over seeds (Student's t); of fewer than "
+        f"{FEWEST_SEEDS} seeds each is shown."
+    )
     table = Table("ends", "Start and end", tuple(columns if several else columns[1:]),
                   tuple(rows), note)  # fmt: skip
     return Section("In numbers", "", (table,))

@@ -1,4 +1,4 @@
-"""The metrics log of a run: one JSON line per step, named as in ``rl/METRICS.md``."""
+"""The metrics log of a run: one JSON line per step, named as in ``METRICS.md``."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from ..errors import CardError, unknown
 from ..objects import load_known
 from ..policies.model_folder import sampling_of
 from ..policies.scoring import TOKEN_MEASURES
+from ..scoring.metrics import RL, SOMETIMES
 from ..utils.state_file import under
 from .critics.registry import check_critic_table
 from .data.curriculum import ByCurriculum
 from .data.uniform import UniformTasks
 from .measures import loss_metrics
-from .metrics import RL, SOMETIMES
 from .recipe_files import read, shipped
 from .reference import MovingReference
 from .slots.protocols import (

@@ -9,17 +9,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from ..charts.curves import thinned
 from ..errors import DataError
+from ..reports.curves import thinned
 from ..reports.sources import CANDIDATE, LIVE, PLAN, RL, RL_LOG, SFT, SFT_LOG, read_run
-from ..reports.training import MEANING, UNIT, label
+from ..reports.training import MEANING, label
+from ..scoring.metrics import CURVE, EXAMPLES, HEALTH, PLAY, is_rate
 from ..utils.files import LOCK, locked, parse_json, read_json
 
 SHOWN: Mapping[str, tuple[str, ...]] = {
-    RL: ("reward", "em", "f1", "searches", "turns", "completion_length", "entropy",
-         "frac_reward_zero_std", "invalid", "truncated", "kl", "grad_norm"),
-    SFT: ("loss", "mean_token_accuracy", "tokens_per_s"),
-    CANDIDATE: ("f1", "em", "evidence_recall", "searches"),
+    RL: (*PLAY, *HEALTH), SFT: EXAMPLES, CANDIDATE: CURVE,
 }  # fmt: skip
 """Measures by kind of run, in the order of the page."""
 RUNNING, FINISHED, STOPPED, WAITING = "running", "finished", "stopped", "waiting"
@@ -224,7 +222,7 @@ def panels(
         }
         lines = {seed: line for seed, line in lines.items() if line}
         if lines:
-            made.append(_panel(label(name, kind), name in UNIT, lines))
+            made.append(_panel(label(name, kind), is_rate(name), lines))
     return tuple(made)
 
 

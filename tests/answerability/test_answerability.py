@@ -80,7 +80,7 @@ def test_answers_that_nobody_states_are_judged_by_their_evidence() -> None:
     assert (told.kind, told.reason) == ("not judged", "to be refused")
     report = measure_answerability([polar, refused], CORPUS, ENGINE, name="mine")
     line = report.line("all")
-    assert (line.questions, line.apart, line.within.share) == (1, 1, 1.0)
+    assert (line.questions, line.apart, line.within.mean) == (1, 1, 1.0)
     assert is_aggregated(replace(polar, answers=("x",), meta={"type": "Numerical reasoning | A"}))
 
 
@@ -121,7 +121,7 @@ def test_more_turns_and_results_never_answer_less() -> None:
         for i, p in enumerate(CORPUS)
     ]
     shares = {
-        (k, n): measure_answerability(tasks, CORPUS, ENGINE, k=k, turns=n).line("all").within.part
+        (k, n): measure_answerability(tasks, CORPUS, ENGINE, k=k, turns=n).line("all").within.mean
         for k in (1, 2, 5) for n in (1, 2, 4)
     }  # fmt: skip
     for k in (1, 2, 5):
@@ -174,7 +174,7 @@ def test_reports_are_written_and_read(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"\.json or \.csv"):
         report.save(tmp_path / "a.txt")
     empty = measure_answerability([], CORPUS, ENGINE)
-    assert math.isnan(empty.line("all").within.share)
+    assert math.isnan(empty.line("all").within.mean)
     json.dumps(empty.to_json(), allow_nan=True)
 
 
@@ -184,6 +184,6 @@ def test_a_real_set(data_dir: Path) -> None:
 
     corpus, tasks = load_set("popqa", data_dir=data_dir)
     line = measure_answerability(tasks[:100], corpus, BM25Engine(corpus), k=5, turns=3).line("all")
-    assert line.in_corpus.share > 0.9
-    assert line.one_search.share <= line.within.share <= line.in_corpus.share
-    assert line.within.share > 0.85
+    assert line.in_corpus.mean > 0.9
+    assert line.one_search.mean <= line.within.mean <= line.in_corpus.mean
+    assert line.within.mean > 0.85

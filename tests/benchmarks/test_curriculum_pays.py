@@ -20,13 +20,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from searchgym.charts.curves import over_seeds
 from searchgym.charts.figure import Figure
 from searchgym.charts.panels import multiples
 from searchgym.curricula import Staged, make_curriculum
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.crossed import crossed_interval
 from searchgym.evaluation.intervals import Interval
+from searchgym.reports.curves import mean_curve
 from searchgym.seeding import derive
 from searchgym_agents.candidate.features import FeatureBuilder
 
@@ -184,9 +184,9 @@ def draw(folder: Path) -> None:
             same = {"measure": panels[-1], "series": label}
             rows += [{**same, "x": x, "value": y, "seed": seed}
                      for seed, line in enumerate(lines) for x, y in line]  # fmt: skip
-            rows += [{**same, "x": p.x, "mean": p.mean, "low": max(0.0, p.low),
-                      "high": min(1.0, p.high), "seeds": p.seeds}
-                     for p in over_seeds(lines)]  # fmt: skip
+            rows += [{**same, "x": x, "mean": p.mean, "low": max(0.0, p.low),
+                      "high": min(1.0, p.high), "seeds": p.n}
+                     for x, p in mean_curve(lines)]  # fmt: skip
     told = ", ".join(f"{name} {gain.mean:+.3f}" for name, gain in gains.items())
     odd = [name for name, gain in gains.items() if gain.excludes(0)]
     title = f"A curriculum changes F1 for {', '.join(odd)}" if odd else (

@@ -12,7 +12,7 @@ from searchgym.core.rollout import run_episodes
 from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.errors import DataError
 from searchgym.rewards import Reward
-from searchgym.rl import metrics
+from searchgym.scoring import metrics
 from searchgym_agents.candidate.agent import CandidateAgent
 from searchgym_agents.candidate.arena import play_greedily, reward
 from searchgym_agents.candidate.trainer import CandidateTrainConfig, CandidateTrainer

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from searchgym.charts.figure import to_csv
+from searchgym.evaluation.intervals import Interval
 from searchgym.evaluation.metrics import limits
 from searchgym.evaluation.result import EvalResult
 from searchgym.reports.findings import NOT_ABOVE
 from searchgym.reports.ladders import figure_of
 from searchgym.reports.naming import named, short_name
 from searchgym.reports.page import report_of, save_figures
-from searchgym.reports.report import Quantity
 from tests.reports.conftest import training
 
 
@@ -180,9 +180,9 @@ def test_two_seeds_are_shown_without_an_interval_over_them() -> None:
 
 
 def test_no_count_is_below_zero_and_no_rate_above_one() -> None:
-    wide = Quantity(0.9, -0.66, 3.05)
-    assert wide.within(*limits("searches")) == Quantity(0.9, 0.0, 3.05)
-    assert wide.within(*limits("f1")) == Quantity(0.9, 0.0, 1.0)
+    wide = Interval(0.9, -0.66, 3.05, 9, "bca")
+    assert wide.within(*limits("searches")) == wide._replace(low=0.0)
+    assert wide.within(*limits("f1")) == wide._replace(low=0.0, high=1.0)
     assert wide.within(*limits("reward")) == wide, "a reward may take points away"
 
 

@@ -21,7 +21,6 @@ from searchgym.rl.data.dynamic import Dynamic
 from searchgym.rl.diagnostics import TRACKED, CollapseMonitor, CollapseWarning
 from searchgym.rl.launch import Plan
 from searchgym.rl.measures import group_metrics
-from searchgym.rl.metrics import RL
 from searchgym.rl.ops.groups import all_alike
 from searchgym.rl.ops.turns import standardized
 from searchgym.rl.recipe import Recipe, read
@@ -29,6 +28,7 @@ from searchgym.rl.slots.records import Rewards, Scored
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.registry import make as make_slot
 from searchgym.rl.slots.samples import group_of
+from searchgym.scoring.metrics import RL
 from searchgym_agents.methods.otb import otb_advantages
 from tests.rl.test_trainer import trainer
 

@@ -13,13 +13,14 @@ from searchgym.llms.base import Sampling
 from searchgym.llms.sft import SftConfig, SftTrainer, train
 from searchgym.llms.sft_data import encode
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rl import metrics, minimal
+from searchgym.rl import minimal
 from searchgym.rl.log import read_log
 from searchgym.rl.measures import loss_metrics, staleness_metrics
 from searchgym.rl.recipe import read
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.registry import make as make_slot
 from searchgym.rl.slots.samples import loss_statistics, sample_batch
+from searchgym.scoring import metrics
 from tests.rl.colours import blank, player, setting, tokenizer
 from tests.rl.test_trainer import trainer
 
@@ -36,7 +37,7 @@ def undocumented(names: Iterable[str]) -> list[str]:
 
 def test_the_page_is_the_tables() -> None:
     assert metrics.PAGE.read_text(encoding="utf-8") == metrics.page(), (
-        "write it anew: python -m searchgym.rl.metrics"
+        "write it anew: python -m searchgym.scoring.metrics"
     )
     for table in (metrics.RL, metrics.SFT, metrics.CANDIDATE):
         for name, metric in table.items():
@@ -47,8 +48,8 @@ def test_the_page_is_the_tables() -> None:
 def test_unknown_names_are_found() -> None:
     logged = ["reward", "rewards/em", "kl/kl", "novel", "odd/one"]
     assert undocumented(logged) == ["novel", "odd/one"]
-    assert metrics.label("grad_norm") == "gradient norm"
-    assert metrics.label("rewards/evidence_gain") == "evidence gain"
+    assert metrics.label("grad_norm", metrics.RL) == "gradient norm"
+    assert metrics.label("rewards/evidence_gain", metrics.RL) == "evidence gain"
 
 
 @pytest.mark.parametrize(

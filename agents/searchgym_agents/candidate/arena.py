@@ -176,7 +176,7 @@ def reward(weights: Mapping[str, float], node: Node, pick: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class GreedyPoint:
-    """One evaluation on the development arena; ``rl.metrics`` explains the names."""
+    """One evaluation on the development arena; ``METRICS.md`` explains the names."""
 
     episodes: int
     train_s: float

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from searchgym.charts.curves import over_seeds
 from searchgym.charts.figure import Figure
 from searchgym.charts.forest import forest
+from searchgym.evaluation.intervals import over_seeds
 
 from .methods import BROKEN, MOST_USED
 
@@ -48,7 +48,7 @@ def summary(curve: Sequence[Sequence[float]]) -> dict[str, float | None]:
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Mean and 95 % interval over seeds, by Student's t."""
-    ((_, mean, low, high, _),) = over_seeds([[(0.0, value)] for value in values])
+    mean, low, high, *_ = over_seeds(values)
     return mean, low, high
 
 

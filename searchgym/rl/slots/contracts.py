@@ -21,8 +21,8 @@ from torch import Tensor
 
 from ...errors import CheckError, EngineError
 from ...policies.scoring import TOKEN_MEASURES
+from ...scoring.metrics import RL, family
 from ...types import Task
-from ..metrics import RL, family
 from .batch import Batch, Estimate, Mean, Output, Totals
 from .protocols import Floats, Reduction, UpdateWide
 from .records import Group, Played, Rewards, Scored, TaskPlan, Workers

@@ -42,7 +42,7 @@ class Slot:
     reads: frozenset[str] = frozenset()
     """Names of the coefficients it takes from the schedule."""
     watches: frozenset[str] = frozenset()
-    """Names of the logged metrics of the step before that it reads (``rl.metrics``)."""
+    """Names of the logged metrics of the step before that it reads (``METRICS.md``)."""
     adds: frozenset[str] = frozenset()
     """Purposes of the members that a rollout or data policy adds to groups besides those that the
     policy played: ``"expert"``, ``"replayed"`` (``Played.purpose``)."""

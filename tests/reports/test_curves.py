@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from searchgym.charts.curves import centred, ends, over_seeds, span_of, thinned
 from searchgym.charts.figure import Figure
 from searchgym.charts.planes import steps
+from searchgym.evaluation.intervals import over_seeds
+from searchgym.reports.curves import centred, ends, mean_curve, span_of, thinned
 
 numbers = st.floats(-1e6, 1e6)
 
@@ -55,28 +56,28 @@ def test_thinning_leaves_out_what_is_missing() -> None:
 @settings(deadline=None)  # scipy takes seconds to load
 @given(st.lists(numbers, min_size=3, max_size=8))
 def test_intervals_over_seeds_are_student_t(values: list[float]) -> None:
-    (point,) = over_seeds([[(1.0, v)] for v in values])
+    point = over_seeds(values)
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-    assert point.seeds == len(values)
+    assert point.n == len(values)
     assert point.mean == pytest.approx(sum(values) / len(values), abs=1e-6)
     assert point.high - point.mean == pytest.approx(half, rel=1e-5, abs=1e-6)
     assert point.mean - point.low == pytest.approx(half, rel=1e-5, abs=1e-6)
 
 
 def test_two_seeds_have_no_interval() -> None:
-    (point,) = over_seeds([[(0, 1.0)], [(0, 3.0)]])
-    assert (point.mean, point.low, point.high, point.seeds) == (2.0, 2.0, 2.0, 2)
+    point = over_seeds([1.0, 3.0])
+    assert (point.mean, point.low, point.high, point.n) == (2.0, 2.0, 2.0, 2)
 
 
 def test_the_interval_of_three_seeds_by_hand() -> None:
-    (point,) = over_seeds([[(0, 1.0)], [(0, 2.0)], [(0, 3.0)]])
+    point = over_seeds([1.0, 2.0, 3.0])
     assert point.high - point.mean == pytest.approx(4.302653 / 3**0.5)  # t(.975, 2) × 1 / √3
 
 
 def test_seeds_of_unequal_length() -> None:
-    points = over_seeds([[(0, 1.0), (1, 3.0)], [(0, 2.0)]])
-    assert [(p.x, p.mean, p.seeds) for p in points] == [(0, 1.5, 2), (1, 3.0, 1)]
-    assert (points[1].low, points[1].high) == (3.0, 3.0)
+    points = mean_curve([[(0, 1.0), (1, 3.0)], [(0, 2.0)]])
+    assert [(x, p.mean, p.n) for x, p in points] == [(0, 1.5, 2), (1, 3.0, 1)]
+    assert (points[1][1].low, points[1][1].high) == (3.0, 3.0)
 
 
 def test_first_and_last() -> None:

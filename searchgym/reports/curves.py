@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean, stdev
-from typing import NamedTuple
+from statistics import fmean
 
-from ..errors import MissingExtraError
+from ..evaluation.intervals import Interval, over_seeds
 
-ENOUGH = 3
-"""Seeds from which on an interval over them is shown: of two, Student's t makes one that reaches 13
-standard errors to each side."""
 POINTS = 120
 """Largest number of points of a line; longer runs are thinned to means of neighbouring steps."""
-
-
-class CurvePoint(NamedTuple):
-    """The mean of several seeds at a step."""
-
-    x: float
-    mean: float
-    low: float
-    high: float
-    """A 95 % interval over seeds by Student's t; with fewer than three seeds, whose interval would
-    say next to nothing, the mean itself."""
-    seeds: int
 
 
 def span_of(points: int) -> int:
@@ -64,25 +48,13 @@ def thinned(
     return out
 
 
-def over_seeds(lines: Iterable[Sequence[tuple[float, float]]]) -> list[CurvePoint]:
+def mean_curve(lines: Iterable[Sequence[tuple[float, float]]]) -> list[tuple[float, Interval]]:
     """Lines of (x, value), one per seed, as one: at each x the seeds that have a value there."""
     there: dict[float, list[float]] = {}
     for line in lines:
         for x, value in line:
             there.setdefault(x, []).append(value)
-    return [CurvePoint(x, *_interval(values), len(values)) for x, values in sorted(there.items())]
-
-
-def _interval(values: Sequence[float]) -> tuple[float, float, float]:
-    mean = fmean(values)
-    if len(values) < ENOUGH:
-        return mean, mean, mean
-    try:
-        from scipy.special import stdtrit
-    except ImportError as error:  # pragma: no cover - exercised without the extra
-        raise MissingExtraError("intervals over seeds", "report") from error
-    half = float(stdtrit(len(values) - 1, 0.975)) * stdev(values) / math.sqrt(len(values))
-    return mean, mean - half, mean + half
+    return [(x, over_seeds(values)) for x, values in sorted(there.items())]
 
 
 def ends(values: Sequence[float | None], count: int = 10) -> tuple[float | None, float | None]:

@@ -216,11 +216,8 @@ def build_app(
     async def lifespan(app: Any) -> AsyncIterator[None]:
         async with tools.run():
             board.ready()
-            flushing = asyncio.create_task(board.keep_flushing())
             yield
             board.ready(False)
-            flushing.cancel()
-            board.flush()
         # By now everybody has his answer; calls of the engine that still run are for nobody.
         if not await answerer.close(LAST_CALLS_S):
             LOG.warning("calls of the engine that did not end were given up")

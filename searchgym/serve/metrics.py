@@ -3,19 +3,14 @@
 One process keeps them in memory. Several use its multiprocess mode: each writes files of its own
 into one folder and a reader adds them up, so what a worker counted outlives it. That mode is chosen
 when ``prometheus_client`` is imported: the environment variable :data:`FOLDER` must stand before.
-
-Those files cost 24 µs of a request's 80 if each is written to for each request. So a process counts
-for itself and hands the sums on every :data:`EVERY_S`; what a kill can lose is the last of these.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
 import time
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +19,6 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 SECONDS_BOUNDS = tuple(float(f"{0.0001 * 1.5**i:.3g}") for i in range(34))
 """0.1 ms to 64 s, each 1.5 times the one before."""
-EVERY_S = 0.1
 
 
 class Board:
@@ -64,11 +58,7 @@ class Board:
             "searchgym_batch_size", "Queries per call of the engine.",
             buckets=BATCH_BOUNDS, registry=registry,
         )  # fmt: skip
-        self._guard = threading.Lock()  # batches end in several threads, requests in one
-        self._in_flight = self._asked = 0
-        self._answered: dict[tuple[str, int], int] = {}
-        self._spent = _Observed(SECONDS_BOUNDS)
-        self._called = _Observed(BATCH_BOUNDS)
+        self._answered = cache(self._requests.labels)  # to look one up takes longer than to count
 
     # --- writing ------------------------------------------------------------------------------
     def start(self) -> None:
@@ -84,43 +74,23 @@ class Board:
 
     def request(self) -> None:
         """A request has begun."""
-        self._in_flight += 1
+        self._running.inc()
 
     def done(self, route: str, status: int, nanoseconds: int, queries: int = 0) -> None:
         """A request has been answered."""
-        self._in_flight -= 1
-        key = route, status
-        self._answered[key] = self._answered.get(key, 0) + 1
-        self._asked += queries
-        self._spent.add(nanoseconds / 1e9)
+        self._running.dec()
+        self._answered(route, status).inc()
+        self._seconds.observe(nanoseconds / 1e9)
+        self.asked(queries)
 
     def asked(self, queries: int) -> None:
         """Queries have come, besides those that :meth:`done` is told of."""
-        self._asked += queries
+        if queries:
+            self._queries.inc(queries)
 
     def batch(self, size: int) -> None:
         """Count a call of the engine for ``size`` queries."""
-        with self._guard:
-            self._called.add(size)
-
-    def flush(self) -> None:
-        """Hand what was counted since the last time to ``prometheus_client``."""
-        self._running.set(self._in_flight)
-        answered, self._answered = self._answered, {}
-        for (route, status), count in answered.items():
-            self._requests.labels(route, str(status)).inc(count)
-        if self._asked:
-            self._queries.inc(self._asked)
-            self._asked = 0
-        self._spent.into(self._seconds)
-        with self._guard:
-            self._called.into(self._sizes)
-
-    async def keep_flushing(self) -> None:
-        """Flush the metrics again and again, in a task beside the server."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            self.flush()
+        self._sizes.observe(size)
 
     # --- reading ------------------------------------------------------------------------------
     def prometheus(self) -> bytes:
@@ -169,7 +139,6 @@ class Board:
 
     def _all(self) -> Any:
         """A registry of all processes."""
-        self.flush()
         if self._folder is None:
             return self._registry
         from prometheus_client import CollectorRegistry
@@ -178,28 +147,6 @@ class Board:
         registry = CollectorRegistry()
         MultiProcessCollector(registry, path=str(self._folder))
         return registry
-
-
-class _Observed:
-    """Values that a histogram has still to be told."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def add(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum += value
-
-    def into(self, histogram: Any) -> None:
-        """Tell it: through its parts, as it takes single values only."""
-        if any(self._counts):
-            for bucket, count in zip(histogram._buckets, self._counts, strict=True):
-                if count:
-                    bucket.inc(count)
-            histogram._sum.inc(self._sum)
-            self._counts, self._sum = [0] * len(self._counts), 0.0
 
 
 _HISTOGRAMS = ("request_seconds", "batch_size")

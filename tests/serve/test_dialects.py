@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgpack
@@ -51,37 +52,53 @@ def expected(engine: BM25Engine, query: str, k: int) -> list[tuple[str, float]]:
     return [(hit.passage.id, hit.score) for hit in engine.search([query], k)[0]]
 
 
-async def test_search_r1_with_scores(engine: BM25Engine, corpus: Corpus) -> None:
-    body = {"queries": ["blue house", "drift past", "zzz"], "topk": 1, "return_scores": True}
-    got = await ask(engine, corpus, body)
-    assert got == {
-        "result": [
-            [{"document": BLUE, "score": expected(engine, "blue house", 1)[0][1]}],
-            [{"document": UNTITLED, "score": expected(engine, "drift past", 1)[0][1]}],
-            [],
-        ]
-    }
+ONE = {"queries": ["blue house"], "topk": 1}
+SINGLE = {"query": "blue house", "topk": 1}
+WITH, WITHOUT = {"return_scores": True}, {"return_scores": False}
+SCORE = "the engine's score"
+SCORED, WRAPPED = {"document": BLUE, "score": SCORE}, {"document": BLUE}
+RLLM = {
+    "query": "blue house", "method": "bm25", "num_results": 1,
+    "results": [{"id": "p2", "content": BLUE["contents"], "score": SCORE}],
+}  # fmt: skip
 
 
-async def test_torchtitan_and_slime_without_scores(engine: BM25Engine, corpus: Corpus) -> None:
-    """``return_scores=false`` crashed the server that this format comes from."""
-    body = {"queries": ["blue house"], "topk": 1, "return_scores": False}
-    assert await ask(engine, corpus, body) == {"result": [[BLUE]]}
+@pytest.mark.parametrize(
+    ("path", "dialect", "body", "answer"),
+    [
+        ("/retrieve", "auto", ONE | WITH, {"result": [[SCORED]]}),
+        # torchtitan and slime; without scores the server that this format comes from crashed
+        ("/retrieve", "auto", ONE | WITHOUT, {"result": [[BLUE]]}),
+        # servers differ in what they send here: items have the flat fields and a document
+        ("/retrieve", "auto", ONE, {"result": [[{**BLUE, "document": BLUE}]]}),
+        ("/retrieve", "auto", SINGLE | WITH, {"result": [[SCORED]]}),  # SkyRL
+        ("/retrieve", "auto", SINGLE | WITHOUT, {"result": [[BLUE]]}),
+        ("/search-r1/retrieve", "auto", ONE, {"result": [[BLUE]]}),
+        ("/agent-lightning/retrieve", "auto", ONE, {"result": [[SCORED]]}),
+        ("/agent-lightning/retrieve", "auto", ONE | WITH, {"result": [[SCORED]]}),
+        ("/agent-lightning/retrieve", "auto", ONE | WITHOUT, {"result": [[WRAPPED]]}),
+        ("/zerosearch/retrieve", "auto", SINGLE, [{"text": BLUE["contents"]}]),
+        ("/retrieve", "zerosearch", SINGLE, [{"text": BLUE["contents"]}]),
+        ("/rllm/retrieve", "auto", {"query": "blue house", "top_k": 1}, RLLM),
+        ("/rllm/retrieve", "auto", {"query": "blue house", "k": 1}, RLLM),
+        ("/retrieve", "rllm", {"query": "blue house", "top_k": 1}, RLLM),
+    ],
+)
+async def test_shapes(
+    engine: BM25Engine, corpus: Corpus, path: str, dialect: str, body: dict[str, Any], answer: Any
+) -> None:
+    score = repr(expected(engine, "blue house", 1)[0][1])
+    wanted = json.loads(json.dumps(answer).replace(json.dumps(SCORE), score))
+    assert await ask(engine, corpus, body, path, dialect) == wanted
 
 
-async def test_absent_scores_serve_flat_and_wrapped_readers(
+async def test_several_queries_one_without_a_title_one_without_hits(
     engine: BM25Engine, corpus: Corpus
 ) -> None:
-    """Servers differ in what they send here: items have the flat fields and a ``document``."""
-    got = await ask(engine, corpus, {"queries": ["blue house"], "topk": 1})
-    assert got == {"result": [[{**BLUE, "document": BLUE}]]}
-
-
-async def test_skyrl(engine: BM25Engine, corpus: Corpus) -> None:
-    got = await ask(engine, corpus, {"query": "blue house", "topk": 1, "return_scores": True})
-    assert [[item["document"] for item in items] for items in got["result"]] == [[BLUE]]
-    got = await ask(engine, corpus, {"query": "blue house", "topk": 1, "return_scores": False})
-    assert got == {"result": [[BLUE]]}
+    body = {"queries": ["blue house", "drift past", "zzz"], "topk": 1, "return_scores": True}
+    first, second = (expected(engine, query, 1)[0][1] for query in body["queries"][:2])  # type: ignore[index]
+    items = [[{"document": BLUE, "score": first}], [{"document": UNTITLED, "score": second}], []]
+    assert await ask(engine, corpus, body) == {"result": items}
 
 
 @pytest.mark.parametrize("headers", [None, {"content-type": "application/msgpack"}])
@@ -107,16 +124,6 @@ async def test_browsecomp_plus(engine: BM25Engine, corpus: Corpus) -> None:
         assert "score" not in first
 
 
-async def test_agent_lightning(engine: BM25Engine, corpus: Corpus) -> None:
-    path, body = "/agent-lightning/retrieve", {"queries": ["blue house"], "topk": 1}
-    score = expected(engine, "blue house", 1)[0][1]
-    for scores in ({}, {"return_scores": True}):
-        got = await ask(engine, corpus, {**body, **scores}, path)
-        assert got == {"result": [[{"document": BLUE, "score": score}]]}
-    got = await ask(engine, corpus, {**body, "return_scores": False}, path)
-    assert got == {"result": [[{"document": BLUE}]]}
-
-
 async def test_asearcher_with_pages(engine: BM25Engine, corpus: Corpus) -> None:
     body = {"queries": ["blue house"], "topk": 1, "return_scores": False}
     got = await ask(engine, corpus, body)
@@ -126,29 +133,6 @@ async def test_asearcher_with_pages(engine: BM25Engine, corpus: Corpus) -> None:
     page = {"url": "u/2", "title": BLUE["title"], "contents": BLUE["text"]}
     for path, dialect in (("/asearcher/access", "auto"), ("/access", "asearcher")):
         assert await ask(engine, corpus, urls, path, dialect) == {"result": [page, None]}
-
-
-async def test_zerosearch(engine: BM25Engine, corpus: Corpus) -> None:
-    body = {"query": "blue house", "top_k": 1}
-    for path, dialect in (("/zerosearch/retrieve", "auto"), ("/retrieve", "zerosearch")):
-        assert await ask(engine, corpus, body, path, dialect) == [{"text": BLUE["contents"]}]
-
-
-@pytest.mark.parametrize("name", ["top_k", "k"])
-async def test_rllm(engine: BM25Engine, corpus: Corpus, name: str) -> None:
-    score = expected(engine, "blue house", 1)[0][1]
-    for path, dialect in (("/rllm/retrieve", "auto"), ("/retrieve", "rllm")):
-        assert await ask(engine, corpus, {"query": "blue house", name: 1}, path, dialect) == {
-            "query": "blue house",
-            "method": "bm25",
-            "results": [{"id": "p2", "content": BLUE["contents"], "score": score}],
-            "num_results": 1,
-        }
-
-
-async def test_search_r1_strictly(engine: BM25Engine, corpus: Corpus) -> None:
-    got = await ask(engine, corpus, {"queries": ["blue house"], "topk": 1}, "/search-r1/retrieve")
-    assert got == {"result": [[BLUE]]}
 
 
 @pytest.mark.parametrize("k", [None, 0, "absent"])

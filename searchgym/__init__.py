@@ -13,9 +13,8 @@ from .envs.registration import register_catalog
 from .plugins import public_names
 from .utils import attach
 
-__version__ = "0.2.0"
-
 _WHERE = {
+    "_version": ("__version__",),
     # environments and episodes
     "envs.search": ("SearchEnv",),
     "envs.vector": ("SearchVectorEnv",),
@@ -96,6 +95,7 @@ _PACKAGES = (
 """Packages and modules that are attributes: ``sg.wrappers`` needs no import of its own."""
 
 if TYPE_CHECKING:
+    from ._version import __version__ as __version__
     from .agents.function import FunctionAgent as FunctionAgent
     from .agents.oracle import OracleAgent as OracleAgent
     from .agents.scripted import ConstantAgent as ConstantAgent
@@ -207,6 +207,6 @@ if TYPE_CHECKING:
     from .wrappers import VectorCurriculumWrapper as VectorCurriculumWrapper
 
 __getattr__, __dir__, _names = attach(__name__, _WHERE, modules=_PACKAGES, others=public_names)
-__all__ = ["__version__", *_names]
+__all__ = _names
 
 register_catalog()

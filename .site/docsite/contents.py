@@ -23,7 +23,7 @@ from searchgym.cards import Card, cards, catalog
 from searchgym.curricula import CURRICULA
 from searchgym.dialects.base import DIALECTS
 from searchgym.engines.registry import ENGINES
-from searchgym.envs.setup import Options
+from searchgym.envs.options import Options
 from searchgym.envs.unwrap import search_env
 from searchgym.evaluation.metrics import own_metric
 from searchgym.objects import load_known

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..cards import card
+from ..envs.options import RULES, Options
 from ..envs.search import SearchEnv
-from ..envs.setup import RULES, Options
 from ..errors import CardError, unknown
 from .rungs import REAL_SETS, WORDING, Rung, generated_rungs, real_rungs, smoke_rung
 

@@ -25,7 +25,7 @@ import gymnasium as gym
 import numpy as np
 
 from ..cards import cards, catalog
-from ..envs.setup import Options
+from ..envs.options import Options
 from ..errors import EvaluationError, SearchGymError, unknown
 from ..evaluation.intervals import Interval, mean_interval
 from ..evaluation.machine import NOTE

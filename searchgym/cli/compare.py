@@ -141,7 +141,7 @@ def _require_settings(names: Sequence[str], results: Sequence[EvalResult]) -> No
         return
     from dataclasses import fields
 
-    from ..envs.setup import Options
+    from ..envs.options import Options
     from ..evaluation.comparable import IGNORED
 
     known = {*IGNORED, "seed", "scoring.version", *_BEYOND_KEYWORDS}

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..cards import Card, cards
-from ..envs.setup import Options
+from ..envs.options import Options
 
 Rows = list[dict[str, Any]]
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import gymnasium as gym
 import typer
 
-from .. import __version__
+from .._version import __version__
 from ..errors import MissingExtraError, SearchGymError
 from ..objects import also_look_in, load_known
 from ..plugins import Registry

@@ -36,7 +36,7 @@ def corpus_card(name: str) -> Card | None:
 def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWorld:
     """Generate the world of a card and put it into words. Settings override the world's recipe;
     those that begin with ``wording.`` its wording."""
-    from ..envs.setup import Options
+    from ..envs.options import Options
     from ..envs.sources import generate_world
 
     try:

@@ -188,13 +188,13 @@ def _again(plan: Plan, out: Path) -> str:
 def _closed(plan: Plan) -> bool:
     """Return whether the plan names files or engines that no file may name unless it is trusted."""
     from ..envs.registration import env_id
-    from ..envs.setup import Options
+    from ..envs.setup import checked_options
     from ..policies.trainable import TrainableLM
 
     try:
         with registered_only():
             env_id(plan.env)
-            Options.of(plan.env_options)
+            checked_options(plan.env_options)
     except CardError:
         return True
     return not plan.load.keys() <= inspect.signature(TrainableLM).parameters.keys()

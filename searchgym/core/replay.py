@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from ..dialects.base import Dialect
 from ..errors import EpisodeError
@@ -17,14 +17,14 @@ from ..seeding import derive
 from ..utils.records import events_from_json, events_to_json
 from ..utils.trust import registered_only
 from .rules import EpisodeConfig
-
-if TYPE_CHECKING:
-    from .episode import Episode
+from .state import EpisodeState
 
 SNAPSHOT_VERSION = 1
+E = TypeVar("E", bound=EpisodeState)
+"""``Episode``, whose methods these functions are."""
 
 
-def fork(episode: Episode, at: int | None, branch: int | None) -> Episode:
+def fork(episode: E, at: int | None, branch: int | None) -> E:
     """Copy an episode after its first ``at`` turns (:meth:`Episode.fork`)."""
     at, config = config_of_fork(episode, at, branch)
     copy = type(episode)(config, parent=(episode.config.episode_id, at))
@@ -33,7 +33,7 @@ def fork(episode: Episode, at: int | None, branch: int | None) -> Episode:
 
 
 def config_of_fork(
-    episode: Episode, at: int | None, branch: int | None
+    episode: EpisodeState, at: int | None, branch: int | None
 ) -> tuple[int, EpisodeConfig]:
     """Return the turns that a fork copies and its config.
 
@@ -53,7 +53,7 @@ def config_of_fork(
     return at, config
 
 
-def snapshot(episode: Episode) -> dict[str, Any]:
+def snapshot(episode: EpisodeState) -> dict[str, Any]:
     """Return config and log as JSON values (:meth:`Episode.snapshot`)."""
     return {
         "version": SNAPSHOT_VERSION,
@@ -64,14 +64,14 @@ def snapshot(episode: Episode) -> dict[str, Any]:
 
 
 def restore(
-    cls: type[Episode],
+    cls: type[E],
     snapshot: Mapping[str, Any],
     dialect: Dialect | None,
     reward: Any,
     trust: bool,
     scored: bool,
     reward_transforms: Sequence[Callable[[float], float]],
-) -> Episode:
+) -> E:
     """Replay the episode a snapshot was taken of (:meth:`Episode.restore`).
 
     Raises:
@@ -111,7 +111,7 @@ def restore(
     return episode
 
 
-def _replay(episode: Episode, events: Sequence[tuple[Any, ...]], turns: int | None = None) -> None:
+def _replay(episode: Any, events: Sequence[tuple[Any, ...]], turns: int | None = None) -> None:
     """Feed logged inputs to an episode, until it has so many turns."""
     for event in events:
         reached = turns is not None and len(episode.turns) >= turns

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..dialects import specs
 from ..dialects.base import Dialect, get_dialect
-from ..dialects.specs import Reference
 from ..errors import CardError, EpisodeError
 from ..rewards.reward import Reward
 from ..types import Page, Task, ToolSpec
@@ -69,15 +68,17 @@ def checked_switch(name: str, value: Any) -> bool:
     return bool(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules of every episode of an environment. Budgets live here, not in ``TimeLimit``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOptions:
+    """The rules that are options of an environment by the same names. Budgets live here, not in
+    ``TimeLimit``."""
 
-    tools: tuple[ToolSpec, ...]
-    dialect: Reference = "search_r1"
+    dialect: Any = "search_r1"
+    """A name, options appended with ``+``; ``"package.module:Class"``; ``{"use": either,
+    **options}``; a class or an object (``searchgym.dialects.base.get_dialect``)."""
     instructions: str | None = None
-    """A prompt in place of the dialect's: the name of a published one, or a template
-    (:mod:`searchgym.dialects.prompts`)."""
+    """A prompt in place of the dialect's: a text with ``{question}`` and other placeholders, or a
+    published prompt's name (``searchgym.dialects.prompts``)."""
     k: int = 3
     """Hits per query."""
     max_turns: int = 6
@@ -107,11 +108,18 @@ class Rules:
     one_search: bool = False
     """True if the first turn decides: a search ends the episode, its queries being the answer, and
     so does a text that is no action (query rewriting)."""
-    reward: Reward = field(default_factory=_exact_match)
-    needs_task: tuple[str, ...] = ()
-    """Tools played by a language model that is told the task (simulated engines)."""
     max_retries: int = 2
     """Number of retries of a failed call before the episode ends with ``infra_error``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(RuleOptions):
+    """The rules of every episode of an environment."""
+
+    tools: tuple[ToolSpec, ...]
+    reward: Reward = field(default_factory=_exact_match, kw_only=True)
+    needs_task: tuple[str, ...] = field(default=(), kw_only=True)
+    """Tools played by a language model that is told the task (simulated engines)."""
 
     def __post_init__(self) -> None:
         check_numbers(self)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.episode import Episode
 from ..web.pages import Templates, asset
 from .render import blocks, ending, heading
-
-if TYPE_CHECKING:
-    from .search import SearchEnv
 
 PACKAGE = "searchgym.envs"
 
@@ -24,8 +21,8 @@ def page(episode: Episode) -> str:
     return _templates().standalone("episode_page.html", **_told(episode))
 
 
-def card(env: SearchEnv) -> str:
-    """An environment as a fragment of HTML: its set, its rules, and the current episode."""
+def card(env: Any) -> str:
+    """A ``SearchEnv`` as a fragment of HTML: its set, its rules, and the current episode."""
     rules, setup = env.rules, env.setup
     facts = {
         "questions": f"{len(env.tasks):,}",

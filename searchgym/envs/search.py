@@ -54,7 +54,7 @@ class SearchEnv(gym.Env[Any, str]):
     ``terminated``: answered (or refused). ``truncated``: a budget ran out. Never both, but for an
     answer in the last step that Gymnasium's ``TimeLimit`` allows.
 
-    Keywords are those of :class:`searchgym.envs.setup.Options`, and ``curriculum`` (a name,
+    Keywords are those of :class:`searchgym.envs.options.Options`, and ``curriculum`` (a name,
     ``{"use": name or import path, …}`` or an object), ``search_enabled`` (False: closed-book
     episodes), ``params`` (difficulty: axes of ``searchgym.curricula.AXES`` and other parameters),
     ``render_mode``.

@@ -18,7 +18,7 @@ from ..errors import CardError, EngineError
 from ..types import Query
 
 if TYPE_CHECKING:
-    from .setup import Options
+    from .options import Options
 
 NAME = "self"
 REWARD: Mapping[str, float] = {"em": 0.9, "format": 0.1}

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
-from ..core.rules import Rules, check_numbers
+from ..core.rules import Rules
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
 from ..dialects.specs import is_self_search, with_required_flags
@@ -21,89 +20,8 @@ from ..rewards.reward import Reward
 from ..tools import Toolbox, ToolContext, make_toolbox
 from ..types import Task
 from ..worlds.world import World
+from .options import RULES, Options
 from .sources import Components, check_open, load_components, own_files
-
-OF_THE_ENVIRONMENT = frozenset({"curriculum", "params", "render_mode", "search_enabled"})
-"""Keywords of ``gym.make`` that are the environment's own and shared by no other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Keywords of ``gym.make``: strings, numbers and plain containers, so that specs serialise.
-
-    ``corpus``, ``tasks`` and ``engine`` also take objects (a ``Corpus``, a list of ``Task``, a
-    ``SearchEngine``) for people who bring their own.
-    """
-
-    corpus: Any = "encyclopedia"
-    """A corpus card's name, a path to your files, ``"kg:PATH"`` for a knowledge graph's triples, or
-    a ``Corpus`` or ``KnowledgeGraph``."""
-    split: str = "train"
-    """train | dev | test for worlds (separate worlds); a question file's split for real sets."""
-    world: Mapping[str, Any] | None = None
-    """Overrides of the card's world recipe: ``{"entities": 10_000, "seed": 3}``."""
-    wording: Mapping[str, Any] | None = None
-    """Overrides of how the world is put into words: ``{"phrasing": "heldout", "seed": 1}``,
-    ``{"paraphrases": True}``."""
-    tasks: Any = None
-    """Tasks per family (``{"simple": 200}``), a question file, or tasks. None: the card's."""
-    families: Sequence[str] | None = None
-    """Keep only tasks of these families."""
-    max_tasks: int | None = None
-    """Keep only the first so many tasks."""
-    data_dir: str | None = None
-    engine: Any = "bm25"
-    """``"bm25"``, ``"graph"``, a mapping with ``name`` and arguments, or a ``SearchEngine``.
-    ``"self"``: no engine; the policy writes its own results (see ``searchgym.envs.self_mode``)."""
-    tools: Sequence[Any] = ("search",)
-    """Each a name of ``searchgym.tools.TOOLS``, an import path, ``{"use": either, **options}``, a
-    class, a function or an object (``searchgym.tools.make_tool``)."""
-    dialect: Any = "search_r1"
-    """A name, options appended with ``+``; ``"package.module:Class"``; ``{"use": either,
-    **options}``; a class or an object (``searchgym.dialects.base.get_dialect``)."""
-    instructions: str | None = None
-    """A prompt in place of the dialect's: a text with ``{question}`` and other placeholders, or a
-    published prompt's name (``searchgym.dialects.prompts``)."""
-    k: int = 3
-    max_turns: int = 6
-    max_queries: int | None = None
-    max_parallel: int = 1
-    max_chars: int = 1_000_000
-    max_tokens: int | None = None
-    token_counter: str = "words"
-    max_action_chars: int = 20_000
-    snippet_chars: int | None = 4_000
-    page_chars: int = 25_000
-    page_stub_chars: int | None = None
-    judge: bool = False
-    delegate: bool = False
-    may_abstain: bool = False
-    one_search: bool = False
-    max_retries: int = 2
-    reward: Any = "em"
-    """A reward part's name, an import path, a function, a list of these, or weights by part,
-    e.g. ``{"f1": 1, "search": -0.02}``; see :class:`searchgym.rewards.Reward`."""
-
-    @classmethod
-    def of(cls, keywords: Mapping[str, Any]) -> Options:
-        """Validate keywords; ``CardError`` suggests the nearest name for an unknown one, and is
-        raised for files where a file names them that others may have written."""
-        known = {f.name for f in fields(cls)}
-        for name in keywords:
-            if name not in known:
-                raise CardError(unknown("environment option", name, known | OF_THE_ENVIRONMENT))
-        options = cls(**keywords)
-        check_open(options)
-        check_numbers(options)
-        if isinstance(options.families, str):
-            raise CardError(
-                f"families is a list, for example [{options.families!r}]; got {options.families!r}"
-            )
-        return options
-
-
-RULES = frozenset({f.name for f in fields(Rules)} & {f.name for f in fields(Options)})
-"""The options that change no world, task or engine."""
 
 
 class SearchSetup:
@@ -116,7 +34,7 @@ class SearchSetup:
 
     def __init__(self, keywords: Mapping[str, Any], components: Components | None = None) -> None:
         self.keywords = dict(keywords)
-        self.options = options = _adapted(Options.of(keywords), keywords)
+        self.options = options = _adapted(checked_options(keywords), keywords)
         self.components = components = components or load_components(options)
         self.corpus: Corpus = components.corpus
         self.world: World | None = components.world
@@ -191,6 +109,14 @@ class SearchSetup:
         return load_setup, (keywords,)
 
 
+def checked_options(keywords: Mapping[str, Any]) -> Options:
+    """The options of keywords; ``CardError`` for what cannot be, and for files where a file names
+    them that others may have written."""
+    options = Options.of(keywords)
+    check_open(options)
+    return options
+
+
 def _adapted(options: Options, keywords: Mapping[str, Any]) -> Options:
     """The options as ``engine="self"`` needs them, where engine or dialect ask for it."""
     other = isinstance(options.engine, str) and options.engine != "self"
@@ -209,7 +135,7 @@ _CACHED = 4
 def load_setup(keywords: Mapping[str, Any]) -> SearchSetup:
     """The setup of ``keywords``. Its components come from a cache where the keywords they are made
     of are plain values and the files these name have not changed since."""
-    Options.of(keywords)
+    checked_options(keywords)
     made_of = {name: value for name, value in keywords.items() if name not in RULES}
     try:
         key = json.dumps([made_of, own_files(keywords)], sort_keys=True)

@@ -28,7 +28,7 @@ from .info import public_id
 
 if TYPE_CHECKING:
     from ..kgs.corpus import KGCorpus
-    from .setup import Options
+    from .options import Options
 
 SPLITS = ("train", "dev", "test")
 USUAL_SPLITS = ("train", "public")

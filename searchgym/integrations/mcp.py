@@ -17,7 +17,7 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
-from .. import __version__
+from .._version import __version__
 from ..envs.info import public_id
 from ..envs.search import SearchEnv
 from ..envs.session import Session

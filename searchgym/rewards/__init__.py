@@ -21,11 +21,10 @@ _WHERE = {
         "stands_in_results", "token_f1", "useful", "well_formed",
     ),
     "outcome": ("MEASURES", "Outcome"),
-    "part": ("Part", "RewardPart", "gate", "per_turn"),
+    "part": ("Part", "RewardPart", "gate", "make_part", "per_turn"),
     "registry": ("REWARDS", "TURN"),
     "reward": ("Reward",),
     "search_r1": ("in_form", "structural"),
-    "spec": ("make_part",),
 }  # fmt: skip
 """Module → the public names it defines."""
 
@@ -45,12 +44,12 @@ if TYPE_CHECKING:
     from .part import Part as Part
     from .part import RewardPart as RewardPart
     from .part import gate as gate
+    from .part import make_part as make_part
     from .part import per_turn as per_turn
     from .registry import REWARDS as REWARDS
     from .registry import TURN as TURN
     from .reward import Reward as Reward
     from .search_r1 import in_form as in_form
     from .search_r1 import structural as structural
-    from .spec import make_part as make_part
 
 __getattr__, __dir__, __all__ = attach(__name__, _WHERE)

@@ -6,14 +6,11 @@ import copy
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..errors import EpisodeError
 from ..scoring import score_answer
 from ..types import TERMINAL, Action, End, Hit, Invalid, Opened, Task, ToolCall, ToolResult, Turn
-
-if TYPE_CHECKING:
-    from ..core.state import EpisodeState
 
 MEASURES = (
     "em", "f1", "cover_em", "format", "evidence_recall", "searches", "accesses", "calls", "invalid",
@@ -22,6 +19,29 @@ MEASURES = (
 """Keys that :attr:`Outcome.parts` always holds; the reward's own parts follow under their names."""
 CUT: frozenset[End] = frozenset({"max_turns", "max_chars", "max_tokens"})
 """Ends forced by a budget."""
+
+
+class EpisodeView(Protocol):
+    """What is read of an episode."""
+
+    config: Any
+    turns: list[Turn]
+    answer: str
+    queries: int
+    seen: dict[str, None]
+    parts: dict[str, float] | None
+    new_evidence: int
+
+    @property
+    def delta(self) -> str: ...
+    @property
+    def evidence_total(self) -> int: ...
+    @property
+    def evidence_found(self) -> int: ...
+    @property
+    def tool_states(self) -> Mapping[str, Any]: ...
+    @property
+    def self_search(self) -> bool: ...
 
 
 class Outcome:
@@ -36,7 +56,7 @@ class Outcome:
 
     def __init__(
         self,
-        episode: EpisodeState,
+        episode: EpisodeView,
         opened: Opened | Turn,  # the open turn, or the last one of a finished episode
         calls: tuple[ToolCall, ...],
         results: tuple[Any, ...],
@@ -256,7 +276,7 @@ class Outcome:
 
 
 def measures(
-    outcome: Outcome, episode: EpisodeState, final: Mapping[str, float]
+    outcome: Outcome, episode: EpisodeView, final: Mapping[str, float]
 ) -> dict[str, float]:
     """The values of :data:`MEASURES` for a finished episode; ``final``: the end's parts."""
     gold = 0 if episode.self_search else episode.evidence_total  # who writes results shows none

@@ -17,9 +17,18 @@ from typing import Any
 from ..errors import CardError, unknown
 from ..types import Access, Call, Invalid, Opened, Search, ToolCall
 from .outcome import Outcome
-from .part import KIND, Part, Values, Writer, of_action, of_end, writer
+from .part import (
+    KIND,
+    Part,
+    Values,
+    Writer,
+    of_action,
+    of_end,
+    parts_of,
+    recorded_part,
+    writer,
+)
 from .registry import FINAL, PUBLIC, TURN, told
-from .spec import parts_of
 
 PLAIN: Mapping[type, str] = {
     Search: "search", Access: "access", Call: "call", Invalid: "invalid",
@@ -290,8 +299,6 @@ class Reward:
             CardError: a part that is not registered, neither given nor trusted; or one whose
                 source is not what it was.
         """
-        from .record import recorded_part
-
         known = {part.name: part for part in Reward.of(given).parts} if given is not None else {}
         return cls(recorded_part(name, said, known, trust, scored) for name, said in record.items())
 

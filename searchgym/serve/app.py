@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import __version__
+from .._version import __version__
 from ..batching import run_batch
 from ..corpora.corpus import Corpus
 from ..engines.pages import CorpusPages, pages_of

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from .. import __version__
+from .._version import __version__
 from ..corpora.corpus import Corpus
 from ..errors import MissingExtraError
 from .answerer import Answerer

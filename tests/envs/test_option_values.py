@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from searchgym.core.rules import LEAST, NONE_ALLOWED, SWITCHES, Rules
+from searchgym.envs.options import Options
 from searchgym.envs.search import SearchEnv
-from searchgym.envs.setup import Options
 from searchgym.errors import CardError
 from searchgym.rl.slots.registry import make
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from searchgym.envs import sources
-from searchgym.envs.setup import Options
+from searchgym.envs.options import Options
 from searchgym.errors import CardError
 from searchgym.utils import collecting_later
 

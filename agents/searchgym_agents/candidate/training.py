@@ -40,7 +40,7 @@ class CandidateRecipe:
     """Says what a candidate agent is trained on and how: the ``[train]`` table of its card."""
 
     env: Mapping[str, Any]
-    """Environment options (``searchgym.envs.setup.Options``) shared by training and tests."""
+    """Environment options (``searchgym.envs.options.Options``) shared by training and tests."""
     worlds: tuple[int, ...] = (0,)
     """Seeds of the training worlds (split "train")."""
     dev: Mapping[str, Any] = field(default_factory=dict)

@@ -21,9 +21,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 ORDER = (
     "_version", "errors", "plugins", "seeding", "text", "questions", "types", "utils", "batching",
     "web", "objects", "cards", "charts", "scoring", "curricula", "dialects", "rewards", "llms",
-    "worlds", "corpora", "kgs", "tasks", "engines", "tools", "core", "envs", "wrappers", "agents", "policies",
-    "evaluation", "answerability", "rl", "reports",
-    "benchmark",
+    "worlds", "corpora", "kgs", "tasks", "engines", "tools", "core", "envs", "wrappers", "agents",
+    "policies", "evaluation", "answerability", "rl", "reports", "benchmark",
     "serve", "viewer", "integrations", "cli", "__main__",
 )  # fmt: skip
 """Packages and the loose modules, lowest first."""

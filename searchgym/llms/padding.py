@@ -14,22 +14,17 @@ from ..errors import EngineError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from .sft_data import Example
 
-class TokenRow(Protocol):
+
+class HasIds(Protocol):
     """N tokens."""
 
     @property
     def ids(self) -> NDArray[np.int64]: ...
 
 
-class MaskedRow(TokenRow, Protocol):
-    """N tokens, and a mask (N,) of those that a model is to write."""
-
-    @property
-    def own(self) -> NDArray[np.bool_]: ...
-
-
-Row = TypeVar("Row", bound=TokenRow)
+Row = TypeVar("Row", bound=HasIds)
 
 
 def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
@@ -64,7 +59,7 @@ def distinct(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
     return unique, index
 
 
-def right_padded(model: Any, rows: Sequence[TokenRow], pad: int) -> dict[str, Tensor]:
+def right_padded(model: Any, rows: Sequence[HasIds], pad: int) -> dict[str, Tensor]:
     """Arguments of ``model.forward`` for R rows: ``input_ids``, (R, T), and ``position_ids`` if it
     takes them.
 
@@ -83,7 +78,7 @@ def right_padded(model: Any, rows: Sequence[TokenRow], pad: int) -> dict[str, Te
     return made
 
 
-def padded(rows: Sequence[MaskedRow]) -> tuple[Tensor, Tensor, Tensor]:
+def padded(rows: Sequence[Example]) -> tuple[Tensor, Tensor, Tensor]:
     """(B, T) ids, which of them the model is to write, and which are no padding (on the right)."""
     import torch
 

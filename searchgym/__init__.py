@@ -47,7 +47,6 @@ _WHERE = {
     "corpora.load": ("load_corpus", "load_questions"),
     "tasks.build": ("build_tasks",),
     "tasks.audit": ("verify",),
-    "answerability": ("measure_answerability",),
     "tasks.draft": ("Family", "family"),
     "engines.registry": ("build_engine",),
     "engines.searcher": ("Searcher",),
@@ -100,7 +99,6 @@ if TYPE_CHECKING:
     from .agents.oracle import OracleAgent as OracleAgent
     from .agents.scripted import ConstantAgent as ConstantAgent
     from .agents.scripted import FirstHitAgent as FirstHitAgent
-    from .answerability import measure_answerability as measure_answerability
     from .benchmark import Rung as Rung
     from .benchmark import TransferTable as TransferTable
     from .benchmark import generated_rungs as generated_rungs

@@ -19,10 +19,10 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "_version", "errors", "plugins", "seeding", "text", "questions", "types", "utils", "batching",
+    "_version", "errors", "plugins", "seeding", "text", "types", "utils", "batching",
     "web", "objects", "cards", "charts", "scoring", "curricula", "dialects", "rewards", "llms",
     "worlds", "corpora", "kgs", "tasks", "engines", "tools", "core", "envs", "wrappers", "agents",
-    "policies", "evaluation", "answerability", "rl", "reports", "benchmark",
+    "policies", "evaluation", "rl", "reports", "benchmark",
     "serve", "viewer", "integrations", "cli", "__main__",
 )  # fmt: skip
 """Packages and the loose modules, lowest first."""

@@ -16,6 +16,7 @@ PLUGIN = Plugin(
         "command": {
             "quickstart": f"{CANDIDATE}.command:quickstart",
             "lab": "searchgym_agents.lab.command:app",
+            "audit": "searchgym_agents.audit.command:audit",
         },
     },
     names={
@@ -27,7 +28,8 @@ PLUGIN = Plugin(
             "wrappers": ("CandidateActions", "VectorCandidateActions"),
         }.items()
         for name in names
-    },
+    }
+    | {"measure_answerability": "searchgym_agents.audit.report:measure_answerability"},
     packages=tuple(
         f"searchgym_agents.{name}" for name in ("experts", "knower", "methods", "reader", "smollm")
     ),

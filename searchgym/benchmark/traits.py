@@ -11,14 +11,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from ..answerability.stated import AnswerIndex, is_aggregated
 from ..batching import run_batch
 from ..corpora.corpus import Corpus
+from ..corpora.statements import AnswerIndex, is_aggregated
 from ..envs.search import SearchEnv
-from ..questions.words import STOP, WORD, stem
 from ..seeding import derive
 from ..text import bare_title, normalise_answer
 from ..types import CallContext, Failure, Query, Task
+from ..utils.english import STOP, WORD, stem
 
 DEPTH = 100
 """Gold passages are looked for among so many results of the question."""

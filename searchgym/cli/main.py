@@ -19,7 +19,6 @@ from ..plugins import Registry
 from ..text import printable
 from ..utils.files import out_of_space
 from . import (
-    audit,
     cache,
     catalog,
     check,
@@ -106,7 +105,6 @@ def build() -> typer.Typer:
         learn,
         watch,
         transfer,
-        audit,
         report,
         law,
         check,

@@ -1,7 +1,7 @@
 """Proving tasks sound: unique, stated in the corpus, and retrievable with a given engine.
 
 Generated tasks are proved one by one (after arXiv 2601.14615's edge filter); real questions, of
-which only answers and gold passages are known, are for ``searchgym.answerability``.
+which only answers and gold passages are known, are for ``searchgym audit``.
 """
 
 from __future__ import annotations

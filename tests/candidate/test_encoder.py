@@ -9,8 +9,8 @@ import torch
 from searchgym.agents.state import make_state
 from searchgym.errors import CardError, DataError
 from searchgym.llms.precision import fast_dtype
-from searchgym.questions.words import tokenise
 from searchgym.types import Passage
+from searchgym.utils.english import tokenise
 from searchgym_agents.candidate.encoder import SCALE, WordEncoder, bundled_model
 from searchgym_agents.candidate.features import FeatureBuilder
 

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.agents.state import make_state
-from searchgym.questions.question import read_question
-from searchgym.questions.words import stem, tokenise
 from searchgym.text import bare_title
 from searchgym.types import ABSTAIN, Answer, Passage, Search
+from searchgym.utils.english import stem, tokenise
 from searchgym_agents.candidate.actions import CandidateLimits, candidates
 from searchgym_agents.candidate.passages import analyse
+from searchgym_agents.candidate.question import read_question
 
 TEXT = (
     'Velda Morrin (born 5 May 1921 in Tarsk, Ostria) was an Ostrian drummer and member of "The '

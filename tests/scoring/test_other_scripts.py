@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.answerability.stated import AnswerIndex
 from searchgym.corpora.corpus import Corpus
+from searchgym.corpora.statements import AnswerIndex
 from searchgym.text import (
     answer_words,
     cover_match,

@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from searchgym.agents.state import State
-from searchgym.questions.question import Question, read_question
-from searchgym.questions.words import STOP, fold
 from searchgym.text import bare_title
 from searchgym.types import ABSTAIN, Action, Answer, Search
+from searchgym.utils.english import STOP, fold
 
 from .passages import TokenizedPassage, analyse
+from .question import Question, read_question
 
 FORMS = ("question", "mention", "mention+relation", "span", "yes", "no", "abstain")
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from searchgym.questions.question import Question, noun_type
-from searchgym.questions.words import STOP
+from searchgym.utils.english import STOP
 
 from .passages import TokenizedPassage, analyse
+from .question import Question, noun_type
 
 SHAPE_NAMES = (
     "is_name",

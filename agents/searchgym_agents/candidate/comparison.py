@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from searchgym.questions.question import Question
-from searchgym.questions.words import MONTHS, NUMBER_WORDS, STOP, fold
 from searchgym.text import bare_title
+from searchgym.utils.english import MONTHS, NUMBER_WORDS, STOP, fold
 
 from .answer_types import page_type
 from .passages import TokenizedPassage
+from .question import Question
 
 CHOICE_NAMES = (
     "choice_is",

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from searchgym.agents.state import State
-from searchgym.questions.question import TYPES, Question, read_question
-from searchgym.questions.words import Rarity, Words, fold, tokens
 from searchgym.seeding import stream
+from searchgym.utils.english import Rarity, Words, fold, tokens
 
 from .actions import DEFAULT_LIMITS, FORMS, Candidate, CandidateLimits, candidates
 from .comparison import CHOICE_NAMES, POLAR_NAMES, ComparedPage, choice_columns, polar_columns
@@ -29,6 +28,7 @@ from .pairs import (
     lengths,
 )
 from .passages import TokenizedPassage, analyse
+from .question import TYPES, Question, read_question
 
 FEATURE_VERSION = 7
 """Goes up whenever a column changes its meaning; saved models name the version they need."""

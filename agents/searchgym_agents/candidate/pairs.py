@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from searchgym.questions.question import Question, rarity_weights
-from searchgym.questions.words import AUXILIARIES, STOP, Rarity, fold
 from searchgym.text import bare_title
+from searchgym.utils.english import AUXILIARIES, STOP, Rarity, fold
 
 from .answer_types import SHAPE_NAMES, shape_columns
 from .passages import TokenizedPassage
+from .question import Question, rarity_weights
 
 Float = NDArray[np.float32]
 

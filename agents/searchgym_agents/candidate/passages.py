@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from searchgym.questions.spans import Found, find_spans
-from searchgym.questions.words import Words, fold, tokenise
 from searchgym.text import bare_title
+from searchgym.utils.english import Words, fold, tokenise
+
+from .spans import Found, find_spans
 
 
 class TokenizedPassage(NamedTuple):

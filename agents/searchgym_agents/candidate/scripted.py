@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from searchgym.agents.scripted import Scripted
 from searchgym.agents.state import State
-from searchgym.questions.question import read_question
 from searchgym.seeding import derive
 from searchgym.text import bare_title, normalise_answer
 from searchgym.types import ABSTAIN, Action, Answer, Search, TurnRequest
 
 from .actions import Candidate
 from .features import FEATURE_NAMES, FeatureBuilder, ScoredActions
+from .question import read_question
 
 
 class RandomAgent(Scripted):

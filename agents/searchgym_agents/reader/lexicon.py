@@ -22,8 +22,8 @@ import torch
 from numpy.typing import NDArray
 
 from searchgym.errors import DataError
-from searchgym.questions.words import tokenise
 from searchgym.seeding import stream
+from searchgym.utils.english import tokenise
 
 from .embeddings import Given, TokenMeanings, projected
 from .slots import SLOTS, slots

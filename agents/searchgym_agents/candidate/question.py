@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from searchgym.utils.english import AUXILIARIES, STOP, Words, fold, tokenise
+
 from .alternatives import find_alternatives
 from .spans import Found, find_spans
-from .words import AUXILIARIES, STOP, Words, fold, tokenise
 
 WH = ("who", "what", "which", "when", "where", "how", "why")
 TYPES = ("person", "place", "group", "work", "date", "year", "number", "kind", "other")

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..corpora.corpus import Corpus
-from ..text import bare_title, normalise_answer
-from ..types import SearchEngine, Task
+from searchgym.corpora.corpus import Corpus
+from searchgym.corpora.statements import AnswerIndex, is_aggregated
+from searchgym.text import bare_title, normalise_answer
+from searchgym.types import SearchEngine, Task
+
 from .searcher import Progress, Sought, search
-from .stated import AnswerIndex, is_aggregated
 
 Kind = Literal["stated", "aggregated", "not judged"]
 NOWHERE = "answer nowhere in the corpus"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..corpora.corpus import Corpus
 from ..text import answer_words, covers, normalise_answer
 from ..types import Passage, Task
+from .corpus import Corpus
 
 YES_NO = frozenset({"yes", "no"})
 AGGREGATED = frozenset({"count", "parallel", "fanoutqa"})

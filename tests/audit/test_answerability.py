@@ -12,20 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.answerability import judge, measure_answerability
-from searchgym.answerability.stated import AnswerIndex, is_aggregated, normalised
-from searchgym.answerability.verdicts import (
+from searchgym.corpora.corpus import Corpus
+from searchgym.corpora.statements import AnswerIndex, is_aggregated, normalised
+from searchgym.engines.bm25 import BM25Engine
+from searchgym.errors import DataError, EngineError
+from searchgym.text import normalise_answer
+from searchgym.types import ABSTAIN, Failure, Hit, Passage, Task
+from searchgym_agents.audit.report import measure_answerability
+from searchgym_agents.audit.verdicts import (
     ELSEWHERE,
     LATE,
     NO_GOLD,
     NOWHERE,
     UNFOUND,
+    judge,
 )
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
-from searchgym.errors import DataError, EngineError
-from searchgym.text import normalise_answer
-from searchgym.types import ABSTAIN, Failure, Hit, Passage, Task
 
 
 def passage(key: str, title: str, text: str) -> Passage:

@@ -1,4 +1,4 @@
-"""Words with offsets, stems and rarity: the lexical basis of all candidate features."""
+"""English words with offsets, stems and rarity, and lists of those that carry little meaning."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .words import AUXILIARIES, MONTHS, NUMBER_WORDS, ORDINALS, STOP, Words
+from searchgym.utils.english import AUXILIARIES, MONTHS, NUMBER_WORDS, ORDINALS, STOP, Words
 
 
 class Found(NamedTuple):

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import CardError, DataError, EngineError
-from ..objects import is_path
-from .output import JsonFlag, examples, print_json, print_table, progress, say, working
-from .targets import DataDir, Overrides, overrides
+from searchgym.cli.output import JsonFlag, examples, print_json, print_table, progress, say, working
+from searchgym.cli.targets import DataDir, Overrides, overrides
+from searchgym.errors import CardError, DataError, EngineError
+from searchgym.objects import is_path
 
 if TYPE_CHECKING:
-    from ..answerability import AnswerabilityReport, Verdict
-    from ..corpora.corpus import Corpus
-    from ..types import Task
-    from ..worlds.world import World
+    from searchgym.corpora.corpus import Corpus
+    from searchgym.types import Task
+    from searchgym.worlds.world import World
+
+    from .report import AnswerabilityReport
+    from .verdicts import Verdict
 
 
 _NOT_PROVED = {
@@ -76,10 +78,11 @@ def audit(
     queries where the task has some, choosing best: an upper bound for agents that search so.
     [bold]--set[/bold] gives options of the environment, or of the world with --prove.
     """
-    from ..answerability import measure_answerability
-    from ..engines.registry import build_engine
-    from ..evaluation.play import spread
-    from .transfer import json_or_text
+    from searchgym.cli.transfer import json_or_text
+    from searchgym.engines.registry import build_engine
+    from searchgym.evaluation.play import spread
+
+    from .report import measure_answerability
 
     given = {option: flag for option, flag in _NOT_PROVED.items() if _is_given(context, option)}
     if prove:
@@ -119,11 +122,11 @@ def _material(
     data_dir: Path | None,
 ) -> tuple[Corpus, World | None, list[Task]]:  # fmt: skip
     """Passages, the world behind them if any, and questions."""
-    from .sources import corpus as load
-    from .sources import corpus_card
+    from searchgym.cli.sources import corpus as load
+    from searchgym.cli.sources import corpus_card
 
     if Path(name).is_file() and (is_path(name) or Path(name).suffix):
-        from ..corpora.load import load_questions
+        from searchgym.corpora.load import load_questions
 
         if corpus is None:
             raise DataError(f"{name} needs passages: --corpus FILE, FOLDER or a set's name")
@@ -160,7 +163,7 @@ def _is_given(context: typer.Context, option: str) -> bool:
 
 def _known_environment(name: str, error: CardError) -> None:
     """Raise where a name that is no corpus is no environment either; near names of both."""
-    from .targets import env_id
+    from searchgym.cli.targets import env_id
 
     try:
         env_id(name)
@@ -171,8 +174,8 @@ def _known_environment(name: str, error: CardError) -> None:
 def _setting(
     env: str | None, options: Mapping[str, Any], split: str | None, settings: list[str] | None
 ) -> Any:
-    from ..envs.search import SearchEnv
-    from .targets import make_search_env
+    from searchgym.cli.targets import make_search_env
+    from searchgym.envs.search import SearchEnv
 
     if env is None:
         return SearchEnv(**{**options, **overrides(settings)})
@@ -219,11 +222,11 @@ def _prove(
     name: str, split: str, count: int, k: int, settings: list[str] | None, as_json: bool
 ) -> None:
     """Task by task: one answer, each fact stated, each page retrievable."""
-    from ..engines.registry import build_engine
-    from ..tasks.audit import verify
-    from ..tasks.build import build_tasks
-    from ..tasks.families import FAMILIES
-    from .sources import world
+    from searchgym.cli.sources import world
+    from searchgym.engines.registry import build_engine
+    from searchgym.tasks.audit import verify
+    from searchgym.tasks.build import build_tasks
+    from searchgym.tasks.families import FAMILIES
 
     with working(f"generating {name} …"):
         made = world(name, split, settings)
@@ -245,15 +248,11 @@ def _prove(
     say(f"{report.rate():.1%} of {len(built):,} tasks proved; environments keep only those")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            "searchgym audit hotpotqa",
-            "searchgym audit triviaqa -k 10 --turns 6 --out runs/triviaqa.csv",
-            "searchgym audit nq --corpus hotpotqa --engine dense -n 200",
-            "searchgym audit my-questions.jsonl --corpus notes/",
-            "searchgym audit MultiHopQA-v0 --json",
-            "searchgym audit encyclopedia --prove --count 50",
-        )
-    )(audit)
+audit.epilog = examples(  # type: ignore[attr-defined]
+    "searchgym audit hotpotqa",
+    "searchgym audit triviaqa -k 10 --turns 6 --out runs/triviaqa.csv",
+    "searchgym audit nq --corpus hotpotqa --engine dense -n 200",
+    "searchgym audit my-questions.jsonl --corpus notes/",
+    "searchgym audit MultiHopQA-v0 --json",
+    "searchgym audit encyclopedia --prove --count 50",
+)

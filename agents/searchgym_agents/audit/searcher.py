@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..batching import run_batch
-from ..errors import EngineError
-from ..questions.question import read_question
-from ..seeding import derive
-from ..text import bare_title, normalise_answer
-from ..types import CallContext, Failure, Query, Ranking, SearchEngine, Task
-from .stated import AnswerIndex
+from searchgym.batching import run_batch
+from searchgym.corpora.statements import AnswerIndex
+from searchgym.errors import EngineError
+from searchgym.seeding import derive
+from searchgym.text import bare_title, normalise_answer
+from searchgym.types import CallContext, Failure, Query, Ranking, SearchEngine, Task
+from searchgym_agents.candidate.question import read_question
 
 Progress = Callable[[int], object]
 NAMES = 6

@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..corpora.corpus import Corpus
-from ..errors import DataError
-from ..evaluation.intervals import Interval, proportion
-from ..types import SearchEngine, Task
+from searchgym.corpora.corpus import Corpus
+from searchgym.errors import DataError
+from searchgym.evaluation.intervals import Interval, proportion
+from searchgym.types import SearchEngine, Task
+
 from .searcher import Progress
 from .verdicts import IN_CORPUS, REASONS, Verdict, judge
 
@@ -40,7 +41,7 @@ class GroupShares(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerabilityReport:
-    """Counts of the verdicts of :func:`searchgym.answerability.judge`."""
+    """Counts of the verdicts of :func:`judge`."""
 
     questions: str
     """Name of the question set."""
@@ -144,7 +145,7 @@ def measure_answerability(
     name: str = "questions",
     progress: Progress | None = None,
 ) -> AnswerabilityReport:
-    """Judge every task (see :func:`searchgym.answerability.verdicts.judge`) and count."""
+    """Judge every task (see :func:`judge`) and count."""
     verdicts = judge(tasks, corpus, engine, k=k, turns=turns, progress=progress)
     return AnswerabilityReport(
         name, corpus.name, corpus.digest, engine.fingerprint, k, turns, tuple(verdicts)

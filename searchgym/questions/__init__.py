@@ -1,1 +1,0 @@
-"""Reads English questions: their words, the names in them, and the kind of answer they ask for."""

@@ -7,31 +7,25 @@ from pathlib import Path
 from searchgym.plugins import Plugin
 
 HERE = Path(__file__).resolve().parent
-
-CANDIDATE = "searchgym_agents.candidate"
+_NAMES = {
+    "audit.report": ("measure_answerability",),
+    "candidate.encoder": ("WordEncoder",),
+    "candidate.scripted": ("BestSentenceAgent", "RandomAgent", "RulesAgent"),
+    "candidate.training": ("CandidateRecipe", "SeedTrainer"),
+    "candidate.wrappers": ("CandidateActions", "VectorCandidateActions"),
+}
+"""Module → what it adds to the package ``searchgym``."""
 
 PLUGIN = Plugin(
-    items={
-        "trainer": {"candidate": f"{CANDIDATE}.command:TRAINER"},
-        "command": {
-            "quickstart": f"{CANDIDATE}.command:quickstart",
-            "lab": "searchgym_agents.lab.command:app",
-            "audit": "searchgym_agents.audit.command:audit",
-        },
-    },
+    items={"command": {"lab": "searchgym_agents.lab.command:app"}},
     names={
-        name: f"{CANDIDATE}.{module}:{name}"
-        for module, names in {
-            "encoder": ("WordEncoder",),
-            "scripted": ("BestSentenceAgent", "RandomAgent", "RulesAgent"),
-            "training": ("CandidateRecipe", "SeedTrainer"),
-            "wrappers": ("CandidateActions", "VectorCandidateActions"),
-        }.items()
+        name: f"searchgym_agents.{module}:{name}"
+        for module, names in _NAMES.items()
         for name in names
-    }
-    | {"measure_answerability": "searchgym_agents.audit.report:measure_answerability"},
+    },
     packages=tuple(
-        f"searchgym_agents.{name}" for name in ("experts", "knower", "methods", "reader", "smollm")
+        f"searchgym_agents.{name}"
+        for name in ("audit", "candidate", "experts", "knower", "methods", "reader", "smollm")
     ),
     folders={"agents": HERE, "recipes": HERE / "methods"},
 )

@@ -8,7 +8,7 @@ import pytest
 
 from searchgym.cards import card
 from searchgym.errors import CardError
-from searchgym_agents.candidate.command import TRAINER
+from searchgym_agents.candidate.command import CandidateTraining
 from searchgym_agents.candidate.contenders import source_options
 
 
@@ -27,6 +27,6 @@ def test_sources() -> None:
 
 def test_an_engine_whose_answers_vary_is_no_source(tmp_path: Path) -> None:
     with pytest.raises(CardError, match="depend on the query"):
-        TRAINER.climbers(
+        CandidateTraining().climbers(
             card("agents", "candidate"), tmp_path, [0], None, sources=["simulated_rules"]
         )

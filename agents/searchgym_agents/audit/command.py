@@ -12,6 +12,7 @@ from searchgym.cli.output import JsonFlag, examples, print_json, print_table, pr
 from searchgym.cli.targets import DataDir, Overrides, overrides
 from searchgym.errors import CardError, DataError, EngineError
 from searchgym.objects import is_path
+from searchgym.plugins import register
 
 if TYPE_CHECKING:
     from searchgym.corpora.corpus import Corpus
@@ -29,6 +30,7 @@ _NOT_PROVED = {
 """Options that --prove has no use for, by the parameter's name."""
 
 
+@register("command:audit")
 def audit(
     context: typer.Context,
     name: Annotated[

@@ -16,6 +16,7 @@ from searchgym.cli.learn import Seconds
 from searchgym.cli.output import console, examples, print_json, progress, say
 from searchgym.cli.targets import DataDir, overrides
 from searchgym.errors import CardError, unknown
+from searchgym.plugins import register
 
 if TYPE_CHECKING:
     from searchgym.benchmark.contenders import Trained
@@ -52,6 +53,8 @@ def _encoder() -> WordEncoder:
 
 class CandidateTraining:
     """Trains candidate agents by their cards, for ``searchgym train`` and for the ladder."""
+
+    registered = "trainer:candidate"
 
     def __call__(
         self, card: Card, out: Path, seeds: Sequence[int], settings: Settings, *,
@@ -119,9 +122,6 @@ class CandidateTraining:
     agent = staticmethod(saved_agent)
 
 
-TRAINER = CandidateTraining()
-
-
 @contextmanager
 def training_bar(label: str) -> Iterator[Any]:
     """A progress bar over a training run: ``report(what, fraction, point)``."""
@@ -139,6 +139,7 @@ def training_bar(label: str) -> Iterator[Any]:
         yield report
 
 
+@register("command:quickstart")
 def quickstart(
     out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/quickstart"),
     episodes: Annotated[

@@ -18,7 +18,9 @@ from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import CardError
 
-EnvId = Annotated[str, typer.Argument(metavar="ENV", help="An environment's id or card folder.")]
+EnvId = Annotated[
+    str, typer.Argument(metavar="ENV", help="An environment's id, module:id or card folder.")
+]
 _NUMBER = re.compile(r"[-+]?(\d++(?:\.\d*+)?|\.\d++)(e[-+]?\d++)?", re.IGNORECASE)
 Overrides = Annotated[
     list[str] | None,

@@ -159,8 +159,13 @@ def read_json(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
         except (ValueError, RecursionError) as error:
             ending = Path(path.name.removesuffix(".gz")).suffix
             known = ending in (".json", ".jsonl", ".ndjson")
-            other = "" if known else f" (a file that ends in {ending!r} is read as JSON lines)"
-            raise DataError(f"{where}: not valid JSON: {error}{other}") from None
+            if not known:
+                raise DataError(
+                    f"{path}: there is no reader for {ending or 'a file without an ending'}, and "
+                    f"as JSON lines it is not valid ({where}: {error}); text, Markdown, HTML, PDF, "
+                    "DOCX, CSV, TSV and JSON are read"
+                ) from None
+            raise DataError(f"{where}: not valid JSON: {error}") from None
         yield _object(record, where)
 
 

@@ -101,5 +101,10 @@ def env_id(name: str) -> str:
         register_card(own)
         return own.id
     known = [i.removeprefix("searchgym/") for i in env_ids()]
+    if "/" in name and not colon:  # a namespace of somebody's module, which is not imported
+        raise CardError(
+            f"unknown environment {name!r}: an id that a module of yours registers is written "
+            f"my_module:{name}{bare_hint(name)}"
+        )
     written = "" if colon else "; an id that your module registers is written my_module:MyQA-v0"
     raise CardError(unknown("environment", name, known) + written + bare_hint(name))

@@ -107,6 +107,7 @@ def test_the_version(cli: Cli) -> None:
         (["serve", "encyclopedia", "--mcp"], "searchgym serve encyclopedia serves searches"),
         (["serve", "SimpelQA-v0", "--mcp"], "Did you mean 'SimpleQA-v0'"),
         (["check", "FootQA-v0"], "an id that your module registers is written my_module:MyQA-v0"),
+        (["check", "football/FootQA-v0"], "is written my_module:football/FootQA-v0"),
         (["check"], "name one environment or pass --all"),
         (["check", "SearchQA-v0", "--all"], "name one environment or pass --all"),
         (["play", "--seed", "x"], "Invalid value for '--seed'"),

@@ -7,14 +7,6 @@ is a function of plain records that returns an Altair chart, wide or narrow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..utils import attach
 
-_WHERE = {"figure": ("Figure",)}
-"""Module → the public names it defines."""
-
-if TYPE_CHECKING:
-    from .figure import Figure as Figure
-
-__getattr__, __dir__, __all__ = attach(__name__, _WHERE)
+__getattr__, __dir__, __all__ = attach(__name__)

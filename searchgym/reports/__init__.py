@@ -7,19 +7,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..utils import attach
 
-_WHERE = {
-    "ladders": ("figure_of", "ladder_figure"),
-    "training": ("learning_figure",),
-}
-"""Module → the public names it defines."""
-
-if TYPE_CHECKING:
-    from .ladders import figure_of as figure_of
-    from .ladders import ladder_figure as ladder_figure
-    from .training import learning_figure as learning_figure
-
-__getattr__, __dir__, __all__ = attach(__name__, _WHERE)
+__getattr__, __dir__, __all__ = attach(__name__)

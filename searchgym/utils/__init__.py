@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,21 +26,24 @@ class _Package(ModuleType):
             super().__setattr__(name, value)
 
 
+_IMPORT = re.compile(r"^from \.([\w.]*) import (\w+) as \w+$", re.MULTILINE)
+
+
 def attach(
-    package: str, where: Mapping[str, Collection[str]], *, modules: Collection[str] = (),
-    others: Callable[[], Mapping[str, str]] = dict,
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:  # fmt: skip
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package.
+    package: str, *, others: Callable[[], Mapping[str, str]] = dict
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package, whose public names are
+    written once: as imports in the file ``__init__.pyi`` beside it, which type checkers read, too.
 
     Args:
         package: The package's ``__name__``.
-        where: Module within the package → the public names it defines.
-        modules: Modules and packages within it that are attributes without an import.
         others: Returns name → ``"module:Object"`` of attributes that others add, asked for last.
     """
-    home = {name: module for module, names in where.items() for name in names}
     this = sys.modules[package]
     this.__class__ = _Package
+    stub = Path(str(this.__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
+    home = {name: module for module, name in _IMPORT.findall(stub) if module}
+    modules = {name for module, name in _IMPORT.findall(stub) if not module}
 
     def get(name: str) -> Any:
         if name in home:

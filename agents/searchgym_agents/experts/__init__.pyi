@@ -1,0 +1,12 @@
+from .base import Expert as Expert
+from .base import TagExpert as TagExpert
+from .hops import Eyes as Eyes
+from .hops import Hop as Hop
+from .hops import hop_of as hop_of
+from .hops import hops_of as hops_of
+from .hops import start_of as start_of
+from .hops import walked as walked
+from .quoting_oracle import QuotingOracle as QuotingOracle
+from .self_writing_oracle import SelfWritingOracle as SelfWritingOracle
+from .supporting_oracle import SupportingOracle as SupportingOracle
+from .thinking_oracle import ThinkingOracle as ThinkingOracle

@@ -1,0 +1,1 @@
+from .figure import Figure as Figure

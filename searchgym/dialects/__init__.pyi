@@ -1,0 +1,9 @@
+from .agentgl import AgentGL as AgentGL
+from .asearcher import ASearcher as ASearcher
+from .base import DIALECTS as DIALECTS
+from .base import Dialect as Dialect
+from .base import View as View
+from .base import get_dialect as get_dialect
+from .json_tools import JsonTools as JsonTools
+from .plain import Plain as Plain
+from .search_r1 import SearchR1 as SearchR1

@@ -28,14 +28,15 @@ T = TypeVar("T")
 Kind = Literal[
     "engine", "tool", "dialect", "curriculum", "task family", "reward", "generator", "critic",
     "rollout", "signal", "outcome", "advantage", "loss", "data", "schedule", "expert",
-    "renderer", "trainer", "command",
+    "renderer", "trainer", "command", "section",
 ]  # fmt: skip
 KINDS: tuple[str, ...] = get_args(Kind)
 """Kinds of registered items. "outcome": what the trainer makes of a reward, a recipe's slot
 ``reward``; "expert": a class that makes an agent of an environment, for a model to imitate;
 "renderer": a class of prompt formats; "trainer": a function that trains an agent by its card, which
 names it as ``use`` of its table ``train``; "command": a function, or a ``typer.Typer`` of one or
-several, for the command line."""
+several, for the command line; "section": a function of an item's name and kind (``"envs"``,
+``"agents"``, …) that prints more about it after ``searchgym show``."""
 FolderKind = Literal["corpora", "agents", "recipes"]
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import typer
 
-from searchgym.benchmark.leaderboard import entries
 from searchgym.cards import cards
 from searchgym.cli.main import build
+from searchgym_agents.leaderboard.entries import entries
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CATALOGUE.md"]

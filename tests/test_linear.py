@@ -28,7 +28,7 @@ FLOOR = 0.03
 """Seconds of the longest text below which nothing is measured: a linear pattern takes 1 ms."""
 MOST = 2.5
 """Most of the time's growth when a text doubles."""
-OUR_OWN = ("benchmark/figures.py", "evaluation/constant.py")
+OUR_OWN = ("evaluation/constant.py",)
 """Modules whose patterns read nothing but this repository's own pages."""
 SCANS = frozenset({"search", "findall", "finditer", "sub", "subn", "split"})
 

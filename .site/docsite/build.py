@@ -16,9 +16,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from searchgym_agents.leaderboard import entries
 
 from . import api, contents, laboratory, law, notebooks
 from .links import broken
@@ -84,16 +85,6 @@ class DocsFolder:
                 self.write(Path(text_page), f"# {path.name}\n\n`{path}`\n\n{fence}")
 
 
-def leaderboard() -> str:
-    """The leaderboard's tables, "" in a version that has none."""
-    if find_spec("searchgym.benchmark.leaderboard") is None:
-        return ""
-    from importlib import import_module
-
-    table: str = import_module("searchgym.benchmark.leaderboard").markdown()
-    return table
-
-
 def environment_of_templates() -> Any:
     """Jinja over ``pages/`` and ``templates/``, with the contents that they may ask for."""
     import jinja2
@@ -112,7 +103,7 @@ def environment_of_templates() -> Any:
     jinja.globals |= {name: getattr(contents, name) for name in names}
     jinja.globals |= {
         "environments": contents.environments(),
-        "leaderboard": leaderboard,
+        "leaderboard": entries.markdown,
         "laboratory": laboratory.tables,
         "lab_heads": laboratory.heads(),
         "law": law.table,

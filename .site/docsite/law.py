@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from searchgym.benchmark import law_results
+from searchgym_agents.law import law as law_results
 
 
 def table() -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from searchgym.plugins import Plugin
 
 HERE = Path(__file__).resolve().parent
+_LEADERBOARD = "searchgym_agents.leaderboard.command"
 _NAMES = {
     "audit.report": ("measure_answerability",),
     "candidate.encoder": ("WordEncoder",),
@@ -17,7 +18,15 @@ _NAMES = {
 """Module → what it adds to the package ``searchgym``."""
 
 PLUGIN = Plugin(
-    items={"command": {"lab": "searchgym_agents.lab.command:app"}},
+    items={
+        "section": {"scores": f"{_LEADERBOARD}:print_scores"},
+        "command": {
+            "lab": "searchgym_agents.lab.command:app",
+            "law": "searchgym_agents.law.command:app",
+            "leaderboard": f"{_LEADERBOARD}:leaderboard_app",
+            "verify": f"{_LEADERBOARD}:verify_app",
+        },
+    },
     names={
         name: f"searchgym_agents.{module}:{name}"
         for module, names in _NAMES.items()

@@ -10,6 +10,8 @@ import typer
 
 from ..cards import cards, read_card
 from ..errors import CardError, SearchGymError, unknown
+from ..objects import load_known
+from ..plugins import Registry
 from .output import (
     JsonFlag,
     console,
@@ -17,7 +19,6 @@ from .output import (
     print_facts,
     print_json,
     print_markdown,
-    print_table,
 )
 from .targets import Overrides, env_id, make_search_env
 
@@ -50,7 +51,8 @@ def show(
         print()
         _print_example(name, kind)
     if kind in ("envs", "agents", "corpora"):
-        _print_scores(facts["id"].removeprefix("searchgym/"), kind)
+        for section in Registry("section").values():
+            load_known(section)(facts["id"].removeprefix("searchgym/"), kind)
 
 
 _NOT_PRINTED = ("id", "kind", "summary", "entry point", "folder", "files", "get")
@@ -77,33 +79,6 @@ def _print_example(name: str, kind: str) -> None:
     out.print(f"[bold]{title}[/bold]")
     for line in lines:
         out.print(f"  {line}", markup=False)
-
-
-def _print_scores(name: str, kind: str) -> None:
-    """The stored scores of an agent, or on an environment or a set; nothing where there are
-    none."""
-    from ..benchmark.leaderboard import entries, ordered
-    from .leaderboard import searches
-
-    if kind == "envs":  # real sets are measured under the name of their corpus
-        known = cards("envs")[name].body.get("kwargs", {}) if name in cards("envs") else {}
-        names = {name, known["corpus"]} if known.get("tasks") is None and known else {name}
-    else:
-        names = {name}
-    rows = [
-        {
-            ("set" if kind == "agents" else "agent"): row.set if kind == "agents" else row.method,
-            "score": row.score,
-            "searches": searches(row),
-            "n": row.questions,
-        }
-        for row in ordered(entries(), "set")
-        if (row.method in names if kind == "agents" else row.set in names)
-    ]
-    if rows:
-        print()
-        print_table("Expected scores: mean [95 % interval]", rows)
-        console().print("Each can be repeated: searchgym leaderboard --commands")
 
 
 def _describe(name: str) -> tuple[dict[str, Any], str]:

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from searchgym import FirstHitAgent, RandomAgent
-from searchgym.benchmark.law import AgentScores, Law, fit, left_out, measured, r_squared
-from searchgym.benchmark.law_results import scores
 from searchgym.benchmark.run import transfer
 from searchgym.benchmark.rungs import Rung
 from searchgym.errors import EvaluationError
+from searchgym_agents.law.law import AgentScores, Law, fit, left_out, measured, r_squared, scores
 
 RUNGS = ("held-out wording", "other schema")
 

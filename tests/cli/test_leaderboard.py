@@ -14,19 +14,7 @@ import gymnasium as gym
 import pytest
 
 from searchgym import RulesAgent
-from searchgym.benchmark import figures, leaderboard
-from searchgym.benchmark.leaderboard import (
-    FEWEST,
-    METRICS,
-    SORTS,
-    entries,
-    expected_files,
-    markdown,
-    measured,
-    ordered,
-)
 from searchgym.benchmark.rungs import REAL_SETS
-from searchgym.benchmark.submitted import Checked, check_result
 from searchgym.cards import catalog
 from searchgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
 from searchgym.envs.unwrap import search_env
@@ -38,6 +26,19 @@ from searchgym.evaluation.result import EvalResult, compare
 from searchgym.evaluation.run import evaluate
 from searchgym.types import Failure, TurnRequest
 from searchgym.utils import trust
+from searchgym_agents.leaderboard import entries as leaderboard
+from searchgym_agents.leaderboard import figures
+from searchgym_agents.leaderboard.entries import (
+    FEWEST,
+    METRICS,
+    SORTS,
+    entries,
+    expected_files,
+    markdown,
+    measured,
+    ordered,
+)
+from searchgym_agents.leaderboard.submission import Checked, check_result
 from tests.cli.conftest import SMALL, Cli
 
 ROOT = catalog("envs").parent

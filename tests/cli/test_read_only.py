@@ -17,9 +17,6 @@ from typing import Any
 
 import pytest
 
-from searchgym.benchmark.law import Law
-from searchgym.benchmark.leaderboard import measured, recorded
-from searchgym.benchmark.submitted import check_result
 from searchgym.cards import catalog
 from searchgym.cli.targets import make_search_env
 from searchgym.cli.train_lm import plan_of
@@ -40,6 +37,9 @@ from searchgym.rl.launch import Plan, build
 from searchgym.utils import files, trust
 from searchgym.utils.trust import registered_only
 from searchgym.viewer.training import TrainingRun
+from searchgym_agents.law.law import Law
+from searchgym_agents.leaderboard.entries import measured, recorded
+from searchgym_agents.leaderboard.submission import check_result
 
 from ..llms.tiny import save
 from ..small import CORPUS
@@ -302,7 +302,7 @@ def test_stored_tables(trap: Trap) -> None:
             run[key] = value[:1]
     (home / "expected.json").write_text(json.dumps({**stored, "runs": {name: run}}))
     walk(trap, home / "expected.json", recorded)
-    shutil.copy(catalog("agents") / "law.json", home)
+    shutil.copy(catalog("agents") / "law" / "law.json", home)
     walk(trap, home / "law.json", Law.load)
 
 

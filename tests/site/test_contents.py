@@ -115,7 +115,7 @@ def test_a_caption_says_what_its_own_question_names() -> None:
 
 
 def test_one_agent_has_one_score_on_a_real_set_wherever_it_is_shown() -> None:
-    from searchgym.benchmark.leaderboard import entries
+    from searchgym_agents.leaderboard.entries import entries
 
     rows = {(row.set, row.method): row.scores["f1"].mean for row in entries()}
     run = expected.load(CANDIDATE / "expected.json")[figure.RUN]

@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..cards import catalog
-from ..errors import EvaluationError, unknown
-from ..reports.findings import standings, tells
-from .expected import load
+from searchgym.benchmark.expected import load
+from searchgym.cards import catalog
+from searchgym.errors import EvaluationError, unknown
+from searchgym.reports.findings import standings, tells
 
 _NUMBER = r"[-+−]?(?:\d++(?:\.\d++)?|\.\d++)"
 _FIGURE = re.compile(

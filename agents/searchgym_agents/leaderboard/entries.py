@@ -24,20 +24,21 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from ..cards import cards, catalog
-from ..envs.options import Options
-from ..errors import EvaluationError, SearchGymError, unknown
-from ..evaluation.intervals import Interval, mean_interval
-from ..evaluation.machine import NOTE
-from ..evaluation.metrics import METRICS as MEASURED
-from ..evaluation.metrics import column, own_metric
-from ..evaluation.result import EvalResult
-from ..rewards.reward import Reward
-from ..scoring import SCORING_VERSION
-from ..text import printable
-from ..utils.files import read_json
-from .expected import FIRST_SCORING, load
-from .submitted import Checked, check_result, followed
+from searchgym.benchmark.expected import FIRST_SCORING, load
+from searchgym.cards import cards, catalog
+from searchgym.envs.options import Options
+from searchgym.errors import EvaluationError, SearchGymError, unknown
+from searchgym.evaluation.intervals import Interval, mean_interval
+from searchgym.evaluation.machine import NOTE
+from searchgym.evaluation.metrics import METRICS as MEASURED
+from searchgym.evaluation.metrics import column, own_metric
+from searchgym.evaluation.result import EvalResult
+from searchgym.rewards.reward import Reward
+from searchgym.scoring import SCORING_VERSION
+from searchgym.text import printable
+from searchgym.utils.files import read_json
+
+from .submission import Checked, check_result, followed
 
 METRICS = ("f1", "em", "evidence_recall", "searches", "reward")
 _ALWAYS = ("f1", "em", "evidence_recall", "searches")

@@ -24,21 +24,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..core.trajectory import Trajectory, from_line, read_jsonl, to_line
-from ..envs.search import SearchEnv
-from ..errors import CardError, EvaluationError, SearchGymError
-from ..evaluation.comparable import differing, told
-from ..evaluation.journal import trajectories_of
-from ..evaluation.metrics import Row, row_of
-from ..evaluation.play import spread, tasks_within
-from ..evaluation.result import EvalResult
-from ..evaluation.run import asked_digest, evaluate, settings_of
-from ..rewards.reward import Reward
-from ..scoring import SCORING_VERSION
-from ..tasks.records import task_from_dict
-from ..types import Task, TurnRequest
-from ..utils.files import read_json
-from ..utils.trust import registered_only
+from searchgym.core.trajectory import Trajectory, from_line, read_jsonl, to_line
+from searchgym.envs.search import SearchEnv
+from searchgym.errors import CardError, EvaluationError, SearchGymError
+from searchgym.evaluation.comparable import differing, told
+from searchgym.evaluation.journal import trajectories_of
+from searchgym.evaluation.metrics import Row, row_of
+from searchgym.evaluation.play import spread, tasks_within
+from searchgym.evaluation.result import EvalResult
+from searchgym.evaluation.run import asked_digest, evaluate, settings_of
+from searchgym.rewards.reward import Reward
+from searchgym.scoring import SCORING_VERSION
+from searchgym.tasks.records import task_from_dict
+from searchgym.types import Task, TurnRequest
+from searchgym.utils.files import read_json
+from searchgym.utils.trust import registered_only
 
 _TOOK = ("tokens_in", "tokens_out", "cost", "overflowed", "length_cut", "judge", "retries",
          "no_action")  # fmt: skip

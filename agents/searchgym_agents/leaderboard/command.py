@@ -8,16 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import EvaluationError
-from ..scoring.metrics import label
-from ..text import printable
-from .output import JsonFlag, console, examples, print_json, print_table, say, working
-from .targets import Trust
+from searchgym.cards import cards
+from searchgym.cli.output import JsonFlag, console, examples, print_json, print_table, say, working
+from searchgym.cli.targets import Trust
+from searchgym.errors import EvaluationError
+from searchgym.scoring.metrics import label
+from searchgym.text import printable
 
 if TYPE_CHECKING:
-    from ..benchmark.leaderboard import Entry
+    from .entries import Entry
+
+leaderboard_app = typer.Typer()
+verify_app = typer.Typer()
 
 
+@leaderboard_app.command(
+    epilog=examples(
+        "searchgym leaderboard --set hotpotqa",
+        "searchgym leaderboard --sort f1 --markdown",
+        "searchgym leaderboard runs/mine/mine.json --set hotpotqa",
+    )
+)
 def leaderboard(
     results: Annotated[
         list[Path] | None,
@@ -55,7 +66,7 @@ def leaderboard(
     method, evaluate it with --out and add the file, with its trajectories, as
     agents/NAME/results/SET.json.
     """
-    from ..benchmark.leaderboard import FEWEST, entries, markdown, ordered
+    from .entries import FEWEST, entries, markdown, ordered
 
     known = {row.set for row in entries(fewest=1)} if results else set()
     for path in results or ():
@@ -93,6 +104,32 @@ def _score(row: Entry | None, metric: str = "") -> str:
 def searches(row: Entry) -> str:
     """A row's mean searches; a dash where only its scores were kept."""
     return format(row.scores["searches"].mean, ".1f") if "searches" in row.scores else "–"
+
+
+def print_scores(name: str, kind: str) -> None:
+    """The stored scores of an agent, or on an environment or a set; nothing where there are
+    none."""
+    from .entries import entries, ordered
+
+    if kind == "envs":  # real sets are measured under the name of their corpus
+        known = cards("envs")[name].body.get("kwargs", {}) if name in cards("envs") else {}
+        names = {name, known["corpus"]} if known.get("tasks") is None and known else {name}
+    else:
+        names = {name}
+    rows = [
+        {
+            ("set" if kind == "agents" else "agent"): row.set if kind == "agents" else row.method,
+            "score": row.score,
+            "searches": searches(row),
+            "n": row.questions,
+        }
+        for row in ordered(entries(), "set")
+        if (row.method in names if kind == "agents" else row.set in names)
+    ]
+    if rows:
+        print()
+        print_table("Expected scores: mean [95 % interval]", rows)
+        console().print("Each can be repeated: searchgym leaderboard --commands")
 
 
 def _print_best(rows: list[Entry]) -> None:
@@ -152,6 +189,13 @@ def _refuse_none(rows: list[Entry]) -> None:
         raise EvaluationError("no stored score has so many questions; --all shows the others")
 
 
+@verify_app.command(
+    epilog=examples(
+        "searchgym verify",
+        "searchgym eval HotpotQA-v0 -a mine=runs/x/model --out runs/mine",
+        "searchgym verify runs/mine/mine.json",
+    )
+)
 def verify(
     files: Annotated[
         list[Path] | None,
@@ -178,7 +222,7 @@ def verify(
     done and right; WRONG (1) if anything differs; NOT VERIFIED (3) if something was not tried: an
     environment that cannot be built here, lost episodes, questions chosen from a set. Who wrote the
     actions no check can tell. A page marks its figures by comments (see
-    searchgym/benchmark/figures.py); exit code 1 if any differs.
+    searchgym_agents/leaderboard/figures.py); exit code 1 if any differs.
     """
     if files and (write or unmarked):
         raise EvaluationError("--write and --unmarked are for pages: leave out the files")
@@ -191,7 +235,7 @@ def verify(
 
 def _files(files: list[Path], rebuild: bool, trust: bool) -> int:
     """Check files; the exit code of the worst."""
-    from ..benchmark.submitted import check_result
+    from .submission import check_result
 
     verdicts = set()
     for path in files:
@@ -214,9 +258,10 @@ _SHOWN = 10
 
 
 def _pages(write: bool, unmarked: bool) -> bool:
-    from ..benchmark import figures
-    from ..benchmark.leaderboard import expected_files
-    from ..cards import catalog
+    from searchgym.cards import catalog
+
+    from . import figures
+    from .entries import expected_files
 
     top = catalog("envs").parent
     good = True
@@ -250,21 +295,3 @@ def _pages(write: bool, unmarked: bool) -> bool:
     if bare and not unmarked:
         say(f"{bare} more have an interval but no mark; --unmarked prints them")
     return good
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    app.command(
-        epilog=examples(
-            "searchgym leaderboard --set hotpotqa",
-            "searchgym leaderboard --sort f1 --markdown",
-            "searchgym leaderboard runs/mine/mine.json --set hotpotqa",
-        )
-    )(leaderboard)
-    app.command(
-        epilog=examples(
-            "searchgym verify",
-            "searchgym eval HotpotQA-v0 -a mine=runs/x/model --out runs/mine",
-            "searchgym verify runs/mine/mine.json",
-        )
-    )(verify)

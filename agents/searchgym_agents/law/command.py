@@ -8,10 +8,19 @@ from typing import Annotated
 
 import typer
 
-from ..errors import EvaluationError
-from .output import JsonFlag, examples, print_json, print_table, say
+from searchgym.cli.output import JsonFlag, examples, print_json, print_table, say
+from searchgym.errors import EvaluationError
+
+app = typer.Typer()
 
 
+@app.command(
+    epilog=examples(
+        "searchgym transfer random rules candidate --rungs wording,schema,real --out runs/law",
+        "searchgym law runs/law --fix law.json",
+        "searchgym law runs/law runs/new --by law.json --figure build/law",
+    )
+)
 def law(
     folders: Annotated[
         list[Path] | None,
@@ -39,9 +48,9 @@ def law(
     Without --by, every agent is predicted from all the others. With --fix, the law is written
     before new agents play real sets; --by then tells how well it foretold them.
     """
-    from ..benchmark import law as laws
-    from ..benchmark import law_results as results
-    from ..utils.files import write_whole
+    from searchgym.utils.files import write_whole
+
+    from . import law as laws
 
     if by is not None and (fix is not None or rungs is not None or ridge is not None):
         raise EvaluationError("--by takes a law as it was fixed: leave out --fix, --rungs, --ridge")
@@ -54,11 +63,11 @@ def law(
             fitted = laws.fit(agents, names, ridge=laws.RIDGE if ridge is None else ridge)
         if fix is not None:
             fitted.save(fix)
-        result = results.scores(fitted, agents)
+        result = laws.scores(fitted, agents)
     else:
         if not (by is fix is rungs is ridge is None):
             raise EvaluationError("give the folders whose agents are to be predicted")
-        stored = results.stored_results()
+        stored = laws.stored_results()
         if stored is None:
             raise EvaluationError("no law is stored here: give folders of 'searchgym transfer'")
         result = stored
@@ -75,16 +84,5 @@ def law(
     )  # fmt: skip
     say(result["finding"])
     if figure is not None:
-        drawn = results.figure(results.played(result), result["finding"])
+        drawn = laws.figure(laws.played(result), result["finding"])
         say(str(drawn.save(figure)["png"]))
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            "searchgym transfer random rules candidate --rungs wording,schema,real --out runs/law",
-            "searchgym law runs/law --fix law.json",
-            "searchgym law runs/law runs/new --by law.json --figure build/law",
-        )
-    )(law)

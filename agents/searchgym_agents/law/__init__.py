@@ -1,0 +1,1 @@
+"""The law of transfer: scores on real questions, predicted from generated worlds alone."""

@@ -153,7 +153,7 @@ def _retrieval_routes(settings: Settings) -> Iterator[APIRoute]:
             """JSON, or the same as a msgpack map."""
 
         fields: Any = {
-            "queries": (list[text], Field([], max_length=most, description="What to look for.")),  # type: ignore[valid-type]
+            "queries": (list[text], Field([], max_length=most, description="What to look for.")),
             "query": (text, Field("", description="One query, in place of queries.")),
             "topk": (int, Field(settings.default_k, ge=1, le=limits.k, description=about)),
             "return_scores": (bool, False),
@@ -167,7 +167,7 @@ def _retrieval_routes(settings: Settings) -> Iterator[APIRoute]:
         """Tools search and get_document. There are no event streams and no sessions: GET and DELETE
         are refused (405)."""
 
-    urls: Any = (list[text], Field(max_length=limits.queries))  # type: ignore[valid-type]
+    urls: Any = (list[text], Field(max_length=limits.queries))
     access = taking(open_pages, create_model("Pages", urls=urls))
     many, single = search("Queries", limits.queries), search("OneQuery", 1)
     for name in DIALECTS:

@@ -1,4 +1,4 @@
-"""Helpers for all parts: whole files, bytes by key on disk, an event loop, limits of clients."""
+"""Helpers for all parts: whole files, bytes by key on disk, an event loop, an HTTP client."""
 
 from __future__ import annotations
 

@@ -53,12 +53,12 @@ def compare(
     Refuses results whose settings differ in anything but the agent.
     """
     from ..evaluation.comparable import NotComparable, asked_differently, told
+    from ..evaluation.display import caveats
     from ..evaluation.frontier import frontier, point
     from ..evaluation.intervals import holm
     from ..evaluation.power import power_note
     from ..evaluation.result import EvalResult
     from ..evaluation.result import compare as paired
-    from ..evaluation.shown import caveats
 
     if len(results) < 2:
         raise EvaluationError(f"got {len(results)} result; name two or more files")

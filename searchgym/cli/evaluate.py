@@ -15,7 +15,6 @@ from ..errors import CardError, EvaluationError
 from ..utils.trust import registered_only
 from .agent_errors import agent_errors, report_failures, say_if_asked_differently
 from .contestants import contestant
-from .measured import AgentResults, print_measured, records
 from .names import file_stem, named
 from .output import (
     JsonFlag,
@@ -26,6 +25,7 @@ from .output import (
     say,
     working,
 )
+from .scores import AgentResults, print_scores, records
 from .targets import EnvId, Overrides, Trust, make_search_env, overrides
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def evaluate(
     if as_json:
         print_json(records(measured, env))
     else:
-        print_measured(measured, env, full=full)
+        print_scores(measured, env, full=full)
     if out is not None:
         say(f"look at it: searchgym report {shlex.quote(str(out))} --open")
 

@@ -77,7 +77,7 @@ class _Opener:
         self, run: Path, wheres: Sequence[Mapping[str, str]]
     ) -> list[ShownEpisodes | None]:  # fmt: skip
         from ..reports.episodes import ShownEpisodes
-        from ..viewer.chosen import export_standing
+        from ..viewer.export import export_standing
         from ..viewer.index import Index
         from ..viewer.query import Filter
 

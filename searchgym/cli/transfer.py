@@ -173,9 +173,9 @@ def transfer(
     from ..benchmark.lacks import lacks
     from ..benchmark.ladder import choose
     from ..benchmark.ladder_table import print_ladder
-    from ..benchmark.report import save_report
     from ..benchmark.rungs import REAL_SETS
-    from ..evaluation.shown import unreadable_note
+    from ..benchmark.table import save_report
+    from ..evaluation.display import unreadable_note
 
     names = [*(agents or ()), *(agent or ())] or list(DEFAULT)
     cards = {name: card for name in names if (card := _learning(name)) is not None}

@@ -13,8 +13,7 @@ from ..envs.search import SearchEnv
 from ..errors import EvaluationError, unknown
 from ..plugins import is_shipped
 from ..types import Agent
-from .confusion import Confusion
-from .decisions import knowledge_boundary, solvable
+from .decisions import Confusion, knowledge_boundary, solvable
 from .metrics import Row
 from .result import EvalResult
 

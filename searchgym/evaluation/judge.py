@@ -20,7 +20,7 @@ from ..errors import CardError, EvaluationError
 from ..llms.openai_chat import ChatClient, ChatRequest
 from ..objects import check_options
 from ..types import Failure, Task
-from .confusion import Confusion
+from .decisions import Confusion
 from .metrics import Row
 from .result import EvalResult
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import EvaluationError
 from ..utils.files import read_json, write_whole
 from ..utils.records import json_text
-from . import shown
+from . import display
 from .comparable import check_comparable
 from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
 from .metrics import Means, Row, by_family, column, infra_by_searches, own_metric
@@ -55,11 +55,11 @@ class EvalResult:
         return Means(self.rows, seed=self.seed)
 
     def __repr__(self) -> str:
-        return f"<EvalResult of {shown.line_of(self)}>"
+        return f"<EvalResult of {display.line_of(self)}>"
 
     def _repr_html_(self) -> str:
         """Return the main means, overall and by family, for notebooks."""
-        return shown.html_of(self)
+        return display.html_of(self)
 
     def plot(self, *others: EvalResult, metric: str = "f1", by: str = "family") -> Figure:
         """Draw a metric with its intervals, beside those of ``others``.
@@ -73,7 +73,7 @@ class EvalResult:
             EvaluationError: an unknown metric or ``by``, or two results of one agent.
             MissingExtraError: the extra ``report`` is missing.
         """
-        return shown.plot_results([self, *others], metric, by)
+        return display.plot_results([self, *others], metric, by)
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a row for each question: its scores, what it took, the answer, agent and set.
@@ -81,7 +81,7 @@ class EvalResult:
         Raises:
             MissingExtraError: pandas is missing (extra ``frames``).
         """
-        return shown.frame(
+        return display.frame(
             {"agent": self.agent, "set": self.set, **row._asdict()} for row in self.rows
         )
 
@@ -202,14 +202,14 @@ class Comparison(NamedTuple):
     """Questions left out because the infrastructure ended an episode of either."""
 
     def __str__(self) -> str:
-        return shown.said_of(self)
+        return display.said_of(self)
 
     def _repr_html_(self) -> str:
-        return shown.html_of_comparisons([self])
+        return display.html_of_comparisons([self])
 
     def plot(self, *others: Comparison) -> Figure:
         """Draw the difference with its interval, above those of ``others``."""
-        return shown.plot_comparisons([self, *others])
+        return display.plot_comparisons([self, *others])
 
 
 def compare(

@@ -14,10 +14,10 @@ from ..charts.forest import forest
 from ..charts.palette import CLOSED
 from ..errors import DataError, EvaluationError
 from ..evaluation.comparable import differing
+from ..evaluation.display import caveats, numbers
 from ..evaluation.intervals import Interval, holm
 from ..evaluation.power import power_note
 from ..evaluation.result import Comparison, EvalResult, compare
-from ..evaluation.shown import caveats, numbers
 from ..scoring.metrics import label
 from . import scores
 from .episodes import Behind, Opener, section

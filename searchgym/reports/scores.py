@@ -13,11 +13,11 @@ from ..charts.figure import Figure
 from ..charts.forest import forest
 from ..charts.planes import cost_and_score, shares, steps
 from ..errors import EvaluationError
+from ..evaluation.display import caveats, family_rows, numbers
 from ..evaluation.frontier import frontier, point, within
 from ..evaluation.intervals import Interval
 from ..evaluation.metrics import METRICS, limits
 from ..evaluation.result import EvalResult, compare
-from ..evaluation.shown import caveats, family_rows, numbers
 from ..scoring.metrics import MAIN, label
 from .episodes import anchor
 from .naming import closed_book, listed, percent, quoted

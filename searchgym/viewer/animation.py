@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..errors import DataError
 from ..utils.files import write_whole
-from ..web.text import plain
+from ..web.pages import plain
 from .record import OUTCOMES, Record, ViewedTurn
 
 WIDTH = 860

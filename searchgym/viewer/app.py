@@ -10,13 +10,12 @@ from ..errors import DataError
 from ..serve.loopback import build_app as build_server
 from ..web.pages import Templates
 from . import policies, query
-from .finding import Needles
+from .highlight import Needles, compared, marked
 from .index import Index
 from .policies import Side
 from .query import BOOKS, Filter
 from .record import OUTCOMES, PROBLEMS, Record
 from .tokens import COLOURS, coloured
-from .words import compared, marked
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

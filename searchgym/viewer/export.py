@@ -1,4 +1,4 @@
-"""Episodes as one HTML file that needs no other: a list and each episode, found by its address."""
+"""Episodes as one HTML file that needs no other: those of a list, or those that stand for many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..errors import DataError
 from . import query
 from .app import viewer_pages
-from .finding import Needles
+from .highlight import Needles
 from .index import Index
 from .query import Filter
 from .record import Record
@@ -57,3 +57,45 @@ def write(index: Index, path: Path, keys: Sequence[str], total: int) -> Exported
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return Exported(len(entries), total)
+
+
+class Standing(NamedTuple):
+    """Keys of three episodes; the same one more than once where there are few."""
+
+    episodes: int
+    best: str
+    typical: str
+    worst: str
+
+
+def standing(index: Index, chosen: Filter) -> Standing | None:
+    """Order the episodes by reward, of equal ones the shorter first; None if none fits."""
+    where, values = chosen.where()
+    rows = index.rows(
+        f"SELECT key FROM episodes WHERE {where} "
+        "ORDER BY coalesce(reward, correct, 0) DESC, turns, id", values,
+    )  # fmt: skip
+    if not rows:
+        return None
+    keys = [str(row["key"]) for row in rows]
+    return Standing(len(keys), keys[0], keys[len(keys) // 2], keys[-1])
+
+
+def export_standing(
+    index: Index, path: Path, filters: Sequence[Filter]
+) -> list[Standing | None]:  # fmt: skip
+    """Write the episodes that stand for each filter into one page, at ``#e-KEY``. Filters whose
+    episodes it has no room for get None."""
+    standings = [standing(index, chosen) for chosen in filters]
+    keys: dict[str, None] = {}
+    for i, one in enumerate(standings):
+        new = dict.fromkeys(one[1:]) if one else {}
+        if len(keys | new) > MOST_EPISODES:
+            standings[i] = None
+        else:
+            keys |= new
+    if not keys:
+        return standings
+    (row,) = index.rows("SELECT count(*) AS n FROM episodes")
+    kept = {*list(keys)[: write(index, path, list(keys), row["n"]).shown]}
+    return [one if one and kept.issuperset(one[1:]) else None for one in standings]

@@ -37,7 +37,7 @@ class TurnSum(NamedTuple):
     advantage: float
 
 
-class TokenRow(NamedTuple):
+class TokenLine(NamedTuple):
     cells: list[Cell]
     sampled: int
     trained: int
@@ -48,7 +48,7 @@ class TokenRow(NamedTuple):
     """Tokens that are not shown."""
 
 
-def coloured(rows: Sequence[Sequence[Token]], by: str) -> list[TokenRow]:
+def coloured(rows: Sequence[Sequence[Token]], by: str) -> list[TokenLine]:
     """Rows of cells, coloured by one of :data:`COLOURS`; :data:`MOST_TOKENS` in all."""
     widest = max((abs(t.advantage) for row in rows for t in row if t.advantage), default=0.0)
     room = MOST_TOKENS
@@ -59,7 +59,7 @@ def coloured(rows: Sequence[Sequence[Token]], by: str) -> list[TokenRow]:
         trained = [t for t in row if t.trained]
         flat = bool(trained) and not any(t.advantage for t in trained)
         left = len(row) - len(cells)
-        made.append(TokenRow(cells, sampled, len(trained), _sums(row), flat, left))
+        made.append(TokenLine(cells, sampled, len(trained), _sums(row), flat, left))
         room -= len(cells)
     return made
 

@@ -1,9 +1,15 @@
-"""Rendering: templates over the shared base, as served pages or as one file that needs no other."""
+"""Rendering: templates over the shared base, as served pages or as one file that needs no other.
+
+Escaping is the templates' business. What is left of making untrusted text safe to show: characters
+that are not seen but change what is seen are replaced by their names, so that a reader sees them.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -11,11 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from ..errors import MissingExtraError
-from .text import plain, shown
 
 if TYPE_CHECKING:
     import jinja2
 
+MOST_CHARS = 20_000
+"""Longest text shown of one piece; the rest is counted."""
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls but for tab and line feed
+    "\u200b\u2060\u2028\u2029\ufeff"  # without width; separators that break lines
+    "\u202a-\u202e\u2066-\u2069"  # that turn the direction of what follows
+    "\ufff9-\ufffb\U000e0000-\U000e007f"  # annotations and tags: text that no screen shows
+    "\ud800-\udfff]"  # halves of characters, which no encoding can send
+)
 SHARED = "searchgym.web"
 FILE_POLICY = {
     "default-src": "'none'",
@@ -85,8 +99,8 @@ class Templates:
 
 
 def environment(package: str) -> jinja2.Environment:
-    """Jinja2 with escaping on; a name that is not there is an error. Filters: ``shown``, ``plain``
-    (``web.text``)."""
+    """Jinja2 with escaping on; a name that is not there is an error. Filters: ``shown``,
+    ``plain``."""
     try:
         import jinja2
     except ImportError as error:  # pragma: no cover - exercised without the extra
@@ -114,3 +128,41 @@ def _address(package: str, name: str) -> str:
 
 def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def shown(text: object, most: int = MOST_CHARS) -> Any:
+    """Markup of a text: escaped, hidden characters named, cut after ``most`` characters."""
+    try:
+        from markupsafe import Markup, escape
+    except ImportError as error:  # pragma: no cover - exercised without the extra
+        raise MissingExtraError("web pages (jinja2)", "view") from error
+    whole = str(text).replace("\r\n", "\n")
+    kept = whole[:most]
+    parts: list[Any] = []
+    at = 0
+    for match in _HIDDEN.finditer(kept):
+        parts += [escape(kept[at : match.start()]), _named(match.group())]
+        at = match.end()
+    parts.append(escape(kept[at:]))
+    if len(whole) > most:
+        left = f"… {len(whole) - most:,} more characters"
+        parts.append(Markup('<span class="cut">{}</span>').format(left))
+    return Markup("").join(parts)
+
+
+def plain(text: object, most: int = MOST_CHARS) -> str:
+    """The same for where no markup can be: titles, attributes."""
+    whole = str(text)
+    cut = "…" if len(whole) > most else ""
+    return _HIDDEN.sub(lambda match: f"[{_code(match.group())}]", whole[:most]) + cut
+
+
+def _code(character: str) -> str:
+    return f"U+{ord(character):04X}"
+
+
+def _named(character: str) -> Any:
+    from markupsafe import Markup
+
+    name = unicodedata.name(character, "control character").lower()
+    return Markup('<span class="hidden-char" title="{}">{}</span>').format(name, _code(character))

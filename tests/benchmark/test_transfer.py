@@ -13,7 +13,7 @@ import pytest
 from searchgym import ConstantAgent, FirstHitAgent, RandomAgent
 from searchgym.agents.oracle import OracleAgent
 from searchgym.benchmark import Rung, generated_rungs, oracle, real_rungs, smoke_rung, transfer
-from searchgym.benchmark.report import save_report
+from searchgym.benchmark.table import save_report
 from searchgym.errors import CardError, EvaluationError
 from searchgym.evaluation.result import SCHEMA_VERSION, EvalResult
 from searchgym.types import TurnRequest

@@ -17,8 +17,7 @@ from searchgym import ConstantAgent
 from searchgym.agents.oracle import OracleAgent
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EvaluationError
-from searchgym.evaluation.confusion import Confusion
-from searchgym.evaluation.decisions import abstention, knowledge_boundary, solvable
+from searchgym.evaluation.decisions import Confusion, abstention, knowledge_boundary, solvable
 from searchgym.evaluation.frontier import Point, frontier, point, within
 from searchgym.evaluation.metrics import Row
 from searchgym.evaluation.run import evaluate

@@ -16,9 +16,9 @@ from searchgym.evaluation.intervals import (
     paired_interval,
     score_interval,
     sign_flip_p,
+    tango,
     wilson,
 )
-from searchgym.evaluation.tango import tango
 
 
 def test_wilson_matches_hand_computed_values() -> None:

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from searchgym.core.trajectory import write_jsonl
 from searchgym.viewer.app import build_app
 from searchgym.viewer.export import export
-from searchgym.viewer.finding import Needles
+from searchgym.viewer.highlight import Needles, marked
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import Filter, listing
-from searchgym.viewer.words import marked
 
 from ..browser import accessible, browser, page, served
 from .runs import branched, hostile, trained, write_run

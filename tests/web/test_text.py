@@ -9,7 +9,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.web.text import plain, shown
+from searchgym.web.pages import plain, shown
 
 TAG = re.compile(r"<[^>]*>")
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from searchgym.benchmark.ladder import RULES
 from searchgym.benchmark.ladder_table import print_ladder
-from searchgym.benchmark.report import save_report
 from searchgym.benchmark.run import Contender, oracle, transfer
 from searchgym.benchmark.rungs import (
     REAL_SETS,
@@ -25,7 +24,7 @@ from searchgym.benchmark.rungs import (
     real_rungs,
     smoke_rung,
 )
-from searchgym.benchmark.table import Contrast, TransferTable
+from searchgym.benchmark.table import Contrast, TransferTable, save_report
 
 from .training import CandidateRecipe, Learned, SeedTrainer
 

@@ -25,7 +25,7 @@ from searchgym.plugins import register
 from ..card_options import train_by_command
 
 if TYPE_CHECKING:
-    from searchgym.evaluation.confusion import Confusion
+    from searchgym.evaluation.decisions import Confusion
 
     from .measures import Measured
 

@@ -11,8 +11,7 @@ from searchgym.core.rollout import run_episodes
 from searchgym.dialects.self_search import blocks
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import TaskError
-from searchgym.evaluation.confusion import Confusion
-from searchgym.evaluation.decisions import knowledge_boundary
+from searchgym.evaluation.decisions import Confusion, knowledge_boundary
 from searchgym.evaluation.intervals import Interval, mean_interval
 from searchgym.evaluation.metrics import Row, row_of
 from searchgym.evaluation.run import episode_for, evaluate

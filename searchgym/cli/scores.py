@@ -41,10 +41,10 @@ class AgentResults(NamedTuple):
         return tuple(row for result in self.closed for row in result.rows)
 
 
-def print_measured(measured: Sequence[AgentResults], env: str, *, full: bool = False) -> None:
+def print_scores(measured: Sequence[AgentResults], env: str, *, full: bool = False) -> None:
     """One table and one verdict; ``full``: every table that says something."""
+    from ..evaluation.display import caveats, unreadable, unreadable_note
     from ..evaluation.power import power_note
-    from ..evaluation.shown import caveats, unreadable, unreadable_note
 
     n, several = len(measured[0].first.rows), len(measured[0].shown)
     samples = f", the first of {several} samples" if several > 1 else ""
@@ -182,8 +182,8 @@ def records(measured: Sequence[AgentResults], env: str) -> list[dict[str, Any]]:
 
 
 def _record(m: AgentResults, env: str) -> dict[str, Any]:
+    from ..evaluation.display import unreadable
     from ..evaluation.frontier import within
-    from ..evaluation.shown import unreadable
 
     first = m.first
     most = max(row.searches for row in first.rows)
@@ -328,7 +328,7 @@ def _judged(result: EvalResult) -> dict[str, Any]:
 
 def lost(result: EvalResult) -> list[dict[str, Any]]:
     """Return what the infrastructure cost, by number of searches; empty if it cost nothing."""
-    from ..evaluation.lost import lost_by_searches
+    from ..evaluation.outages import lost_by_searches
 
     if not result.infra_errors:
         return []

@@ -5,6 +5,7 @@ from .advantages.base import Over as Over
 from .advantages.base import Relative as Relative
 from .advantages.grpo import grpo_advantages as grpo_advantages
 from .advantages.rloo import rloo_advantages as rloo_advantages
+from .critics.base import ValueModel as ValueModel
 from .data.uniform import UniformTasks as UniformTasks
 from .losses.base import ON_POLICY as ON_POLICY
 from .losses.base import WeightedLoss as WeightedLoss

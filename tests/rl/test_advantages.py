@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from searchgym.rl.advantages.distillation import distillation_advantages
 from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
 from searchgym.rl.advantages.grpo import grpo_advantages
-from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
 from searchgym.rl.advantages.reinforce import (
     RunningMean,
     reinforce_advantages,
@@ -21,6 +20,7 @@ from searchgym.rl.advantages.remax import remax_advantages
 from searchgym.rl.advantages.rloo import rloo_advantages
 from searchgym.rl.ops.tokens import at_last_token, moments, whiten
 from searchgym.rl.ops.turns import reward_to_go
+from searchgym_agents.methods.igpo import grpo_step_advantages
 from searchgym_agents.methods.opo import opo_advantages
 
 NAN = float("nan")

@@ -13,7 +13,6 @@ from searchgym.policies.trainable import Lora
 from searchgym.rl.advantages.ppo import ppo_advantages, turn_ppo_advantages
 from searchgym.rl.critics.base import ValueModel
 from searchgym.rl.critics.contract import check_critic
-from searchgym.rl.critics.hl_gauss import HLGaussCritic, target_histogram
 from searchgym.rl.critics.registry import CRITICS, make_critic
 from searchgym.rl.critics.scalar import Critic, TurnCritic
 from searchgym.rl.launch import Plan
@@ -21,6 +20,7 @@ from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
+from searchgym_agents.methods.ppo_hl_gauss import HLGaussCritic, target_histogram
 from tests.rl.colours import TASKS, player, setting
 
 
@@ -225,7 +225,9 @@ def test_a_table_chooses_the_critic() -> None:
     lm, _ = player(0)
     assert type(make_critic({}, lm, lr=1e-3)) is Critic
     assert type(make_critic({"use": "turn"}, lm)) is TurnCritic
-    mine = make_critic({"use": "searchgym.rl.critics.hl_gauss:HLGaussCritic", "bins": 9}, lm)
+    mine = make_critic(
+        {"use": "searchgym_agents.methods.ppo_hl_gauss:HLGaussCritic", "bins": 9}, lm
+    )
     assert isinstance(mine, HLGaussCritic)
     assert mine.head.out_features == 9
     for table, message in (

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.rl.advantages.distillation import distillation_advantages
-from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
 from searchgym.rl.advantages.ppo import (
     bi_level_ppo_advantages,
     ppo_advantages,
@@ -32,6 +31,7 @@ from searchgym.rl.losses.reinforce import reinforce_loss
 from searchgym.rl.losses.sft import sft_loss
 from searchgym.rl.ops.ratios import kl, truncated_weight
 from searchgym.rl.ops.turns import turn_ends, turn_starts
+from searchgym_agents.methods.igpo import grpo_step_advantages
 from searchgym_agents.methods.kimi import kimi_loss
 from searchgym_agents.methods.r3l import opmd_loss
 from searchgym_agents.methods.topr import topr_loss

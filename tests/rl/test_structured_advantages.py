@@ -11,9 +11,9 @@ from torch import Tensor
 
 from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
 from searchgym.rl.advantages.grpo import grpo_advantages
-from searchgym.rl.advantages.grpo_steps import grpo_step_advantages
 from searchgym.rl.ops.turns import turn_ends
 from searchgym_agents.methods.gigpo import gigpo_advantages
+from searchgym_agents.methods.igpo import grpo_step_advantages
 from searchgym_agents.methods.stratified_grpo import stratified_advantages
 
 R = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0])

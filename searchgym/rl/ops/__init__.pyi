@@ -27,5 +27,6 @@ from .turns import over_turn as over_turn
 from .turns import reward_to_go as reward_to_go
 from .turns import same as same
 from .turns import standardized as standardized
+from .turns import sum_of_later as sum_of_later
 from .turns import turn_ends as turn_ends
 from .turns import turn_returns as turn_returns

@@ -7,13 +7,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ..ops.groups import Std, checked_std
-from ..ops.tokens import masked, require_batch
-from ..ops.turns import over_turn, sum_of_later, turn_ends
-from ..slots.batch import Batch, Estimate
-from ..slots.protocols import Slot
-from .base import Coef
-from .grpo import grpo_advantages
+from searchgym.rl import Batch, Coef, Estimate, Slot, grpo_advantages
+from searchgym.rl.ops import (
+    Std,
+    checked_std,
+    masked,
+    over_turn,
+    require_batch,
+    sum_of_later,
+    turn_ends,
+)
 
 
 def grpo_step_advantages(
@@ -47,7 +50,7 @@ class GRPOSteps(Slot):
     """GRPO with process supervision: all rewards of a group's turns compared together, the outcome
     as its last turn's; a turn gets its own score and those of later turns. IGPO's, too."""
 
-    registered = "grpo_steps"
+    registered = "advantage:grpo_steps"
     relative: ClassVar[bool] = False  # equal totals may be made of different turns
     invariant: ClassVar[frozenset[str]] = frozenset({"scale"})
 

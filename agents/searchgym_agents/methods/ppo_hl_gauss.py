@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...errors import EngineError
-from ...policies.trainable import TrainableLM
-from ..ops.tokens import aggregate_tokens, masked, masked_mean
-from ..slots.batch import Batch
-from .base import ValueModel
+from searchgym import EngineError, TrainableLM
+from searchgym.rl import Batch, ValueModel
+from searchgym.rl.ops import aggregate_tokens, masked, masked_mean
 
 
 def target_histogram(goal: Tensor, edges: Tensor, sigma: float) -> Tensor:
@@ -47,7 +45,7 @@ class HLGaussCritic(ValueModel):
         EngineError: fewer than two bins, edges in the wrong order, no smoothing.
     """
 
-    registered = "hl_gauss"
+    registered = "critic:hl_gauss"
 
     def __init__(
         self, lm: TrainableLM, *, low: float = -0.5, high: float = 1.5, bins: int = 51,

@@ -15,7 +15,7 @@ from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.rl.diagnostics import EXACT, ROUNDED, tolerance
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import SAMPLING, player, setting, tokenizer
-from tests.rl.test_trainer import weights
+from tests.rl.trainers import weights
 
 
 class Forgetful(TransformersGenerator):

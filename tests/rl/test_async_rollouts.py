@@ -26,7 +26,7 @@ from tests.llms.test_handover import free
 from tests.rl import lookup
 from tests.rl.colours import player, setting
 from tests.rl.playing import make, with_roles
-from tests.rl.test_trainer import success, weights
+from tests.rl.trainers import success, weights
 
 pytestmark = pytest.mark.contract
 

@@ -30,7 +30,7 @@ from searchgym.rl.slots.registry import make as make_slot
 from searchgym.rl.slots.samples import group_of
 from searchgym.scoring.metrics import RL
 from searchgym_agents.methods.otb import otb_advantages
-from tests.rl.test_trainer import trainer
+from tests.rl.trainers import trainer
 
 ALONE = {"ones", "ppo", "ppo_turn", "ppo_bi_level", "reinforce", "reinforce_pp", "remax"}
 """Advantages with a baseline that is not the group's: known from their papers."""

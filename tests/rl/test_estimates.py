@@ -17,7 +17,7 @@ from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import group_of, sample_batch
 from searchgym_agents.methods.stratified_grpo import stratified_advantages
-from tests.rl.test_trainer import trainer, weights
+from tests.rl.trainers import trainer, weights
 
 
 class Told(DrGRPO):

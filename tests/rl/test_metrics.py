@@ -22,7 +22,7 @@ from searchgym.rl.slots.registry import make as make_slot
 from searchgym.rl.slots.samples import loss_statistics, sample_batch
 from searchgym.scoring import metrics
 from tests.rl.colours import blank, player, setting, tokenizer
-from tests.rl.test_trainer import trainer
+from tests.rl.trainers import trainer
 
 PAST = {
     "norm", "infra", "equal_groups", "play_s", "policy/clipped", "policy/kl_old", "kl_ref", "kept",

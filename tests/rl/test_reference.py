@@ -15,7 +15,7 @@ from searchgym.rl.launch import Plan
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.reference import MovingReference
 from tests.rl.colours import player
-from tests.rl.test_trainer import trainer, weights
+from tests.rl.trainers import trainer, weights
 
 KL: dict[str, Any] = read("grpo_kl")
 

@@ -24,7 +24,7 @@ from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.protocols import Learner, Replay
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored
 from searchgym.rl.slots.samples import group_of
-from tests.rl.test_trainer import trainer
+from tests.rl.trainers import trainer
 
 
 class Again(UniformTasks):

@@ -22,7 +22,7 @@ from searchgym.rl.run_folder import ROLLOUTS
 from searchgym.utils.files import FolderLock, write_whole
 from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 from tests.rl.colours import blank, tokenizer
-from tests.rl.test_trainer import trainer
+from tests.rl.trainers import trainer
 
 ROOT = Path(__file__).parents[2]
 RECIPE = {"rollout": {"use": "chains", "size": 3}, "advantage": "grpo", "loss": "ppo"}

@@ -17,8 +17,7 @@ from searchgym.rl.run_folder import ROLLOUTS
 from searchgym.rl.trainer import TrainConfig
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import Filter, listing
-from tests.rl.test_trainer import trainer, weights
-from tests.rl.test_trainer_resume import rows
+from tests.rl.trainers import rows, trainer, weights
 
 RECIPE = {"rollout": {"use": "chains", "size": 3}, "advantage": "grpo", "loss": "ppo"}
 

@@ -17,7 +17,7 @@ from searchgym.rl.slots import contracts
 from searchgym.rl.slots.records import TaskPlan, Workers
 from searchgym.rl.slots.registry import REGISTRY, make
 from tests.rl.colours import CORPUS, TASKS, player, setting
-from tests.rl.test_trainer import trainer
+from tests.rl.trainers import trainer
 
 NEEDED: dict[str, dict[str, Any]] = {
     "cispo": {"clip_high": 0.3},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,33 +10,9 @@ import torch
 
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl import minimal
-from searchgym.rl.critics.scalar import Critic
 from searchgym.rl.recipe import Recipe, read
-from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.signals.outcome import total
-from searchgym.rl.slots.records import TaskPlan, Workers
-from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import player, setting
-
-LR = 5e-3
-
-
-def trainer(
-    recipe: Any, seed: int = 0, *, lm: dict[str, Any] | None = None, **options: Any
-) -> Trainer:
-    model, policy = player(seed, **(lm or {}))
-    teacher, out = options.pop("teacher", None), options.pop("out", None)
-    valued = options.pop("critic", recipe == "ppo")
-    critic = Critic(model, lr=LR, epochs=2) if valued else None
-    made = Recipe.of(recipe)
-    config = TrainConfig.of(made, **{"tasks": 4, "lr": LR, "seed": seed, **options})
-    return Trainer(
-        setting(), model, made, config, policy=policy, teacher=teacher, critic=critic, out=out
-    )
-
-
-def weights(lm: TrainableLM) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in lm.parameters()])
+from tests.rl.trainers import LR, trainer, weights
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
@@ -70,13 +45,6 @@ def taught() -> TrainableLM:
     run = trainer("sft", steps=12)
     list(run.train())
     return run.lm
-
-
-def success(run: Trainer) -> float:
-    """Share of right answers in 40 fresh episodes."""
-    plans = [TaskPlan(task, f"test{i}", i) for i, task in enumerate(run.env.tasks)]
-    groups = Chains(10).collect(plans, Workers(run.policy, run.env, run.lm))
-    return float(np.mean([total(m) for g in groups for m in g.members]))
 
 
 def test_two_trainings_by_one_recipe_are_the_same() -> None:

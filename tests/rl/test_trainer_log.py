@@ -27,7 +27,7 @@ from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Failure, Query, Ranking
 from searchgym_agents.methods.kimi import Prioritized
 from tests.rl.colours import setting
-from tests.rl.test_trainer import trainer, weights
+from tests.rl.trainers import trainer, weights
 
 LOGGED = (
     "step", "reward", "return", "em", "f1", "rewards/em", "rewards/format", "searches", "turns",

@@ -24,15 +24,9 @@ from searchgym.utils.state_file import read_state
 from tests.rl.colours import player, setting
 from tests.rl.killed import STEPS, main
 from tests.rl.test_learning import recipes, trained
-from tests.rl.test_trainer import LR, trainer, weights
+from tests.rl.trainers import LR, rows, trainer, weights
 
 pytestmark = pytest.mark.contract
-
-
-def rows(out: Path) -> list[dict[str, Any]]:
-    """The log without clock times."""
-    lines = (out / LOG).read_text().splitlines()
-    return [{k: v for k, v in json.loads(line).items() if not k.endswith("_s")} for line in lines]
 
 
 @pytest.fixture(scope="module")

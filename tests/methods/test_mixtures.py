@@ -34,7 +34,7 @@ from searchgym_agents.methods.sasr import ByGradient, imitation_odds
 from searchgym_agents.methods.spear import ReplayedSuccesses, ToolBonus, power_of_two
 from searchgym_agents.methods.stores import Stored, restored, state_of, tensors_of, with_member
 from tests.rl.colours import TASKS, player, setting
-from tests.rl.test_trainer import trainer, weights
+from tests.rl.trainers import trainer, weights
 
 
 def close(got: Tensor, want: Any, atol: float = 1e-4) -> None:

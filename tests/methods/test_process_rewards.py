@@ -19,9 +19,9 @@ from searchgym.rl.slots.registry import make
 from searchgym_agents.methods.istar import ImplicitReward
 from searchgym_agents.methods.mrt import GoldChance, mrt_advantages
 from searchgym_agents.methods.pav import ProverProgress, best_of, recall
+from tests.methods.credit import close, estimate, turns
 from tests.rl.colours import TASKS, player, setting
-from tests.rl.test_trainer import trainer, weights
-from tests.rl.test_turn_credit import close, estimate, turns
+from tests.rl.trainers import trainer, weights
 
 
 @pytest.fixture(scope="module")

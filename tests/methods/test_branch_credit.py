@@ -17,33 +17,10 @@ from searchgym.rl.ops.branches import segments, values
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.records import Played
 from searchgym.rl.slots.registry import make
-from searchgym.rl.slots.samples import group_of
 from searchgym.seeding import stream
 from searchgym_agents.methods.r3l import opmd_loss
 from searchgym_agents.methods.step_apo import step_pairs
-
-
-def forest(
-    reward: list[float], parent: list[int], since: list[int], turns: list[int], **fields: Any
-) -> Batch:
-    """Trajectories of a token a turn; ``turns``: how many each path has, the parent's included."""
-    n, width = len(reward), max(t - s for t, s in zip(turns, since, strict=True))
-    first = torch.tensor(since)[:, None]
-    turn = torch.arange(width)[None, :] + first
-    mask = turn < torch.tensor(turns)[:, None]
-    root = list(range(n))
-    for i in range(n):
-        if parent[i] >= 0:
-            root[i] = root[parent[i]]
-    zeros = torch.zeros(n, width)
-    made = Batch(
-        list[Played](group_of(n).members), mask, turn, torch.zeros(n, dtype=torch.long),
-        torch.tensor(reward), mask.sum(1), zeros, torch.zeros(n, dtype=torch.bool),
-        torch.zeros(n, dtype=torch.bool), number=torch.arange(n), parent=torch.tensor(parent),
-        siblings=torch.tensor(root), since=torch.tensor(since), outcome=torch.tensor(reward),
-        old_logp=zeros - 1, ref_logp=zeros,
-    )  # fmt: skip
-    return replace(made, **fields) if fields else made
+from tests.methods.trees import forest
 
 
 def estimate(spec: Any, batch: Batch) -> np.ndarray[Any, Any]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,47 +29,19 @@ from searchgym.rl.slots.registry import make
 from searchgym.rl.trainer import Trainer
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import tree
-from searchgym_agents.lab.policy import TabularLM, skilled
-from searchgym_agents.lab.tree import grow
 from searchgym_agents.methods.arpo import EntropyBranches
 from searchgym_agents.methods.dialtree import CHECKS, invalid, stale
 from searchgym_agents.methods.latr import edit_distance, near_tie
 from searchgym_agents.methods.search_r2 import first_fruitless
 from searchgym_agents.methods.slate import StepScore, step_score
+from tests.methods.trees import lm, path, plans, played, workers
 from tests.rl.colours import TASKS, player, setting
-from tests.rl.test_trainer import trainer
+from tests.rl.trainers import trainer
 
 BRANCHING = (
     "expand", "levels", "entropy_branches", "near_ties", "one_step", "retry", "thompson", "mcts",
     "pruned",
 )  # fmt: skip
-
-
-@cache
-def lm() -> TabularLM:
-    return skilled(grow(), 0.4)
-
-
-def workers(seed: int = 0) -> Workers:
-    return Workers(lm().policy(seed), lm().tree.env, lm())  # type: ignore[arg-type]
-
-
-def plans(count: int = 6) -> list[TaskPlan]:
-    return [lm().tree.plan(i % 3)._replace(name=f"{i}", key=i) for i in range(count)]
-
-
-def played(rollout: Any, count: int = 6, seed: int = 0) -> list[Group]:
-    groups: list[Group] = make("rollout", rollout).collect(plans(count), workers(seed))
-    return groups
-
-
-def path(group: Group, place: int) -> list[tuple[int, int]]:
-    """(Member, turn) of all turns on the way to a member's end."""
-    member = group.members[place]
-    own = [(place, t) for t in range(member.since, len(member.episode.turns))]
-    if member.parent is None:
-        return own
-    return [*(at for at in path(group, member.parent) if at[1] < member.since), *own]
 
 
 @pytest.mark.parametrize("name", BRANCHING)

@@ -20,10 +20,9 @@ from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.registry import make
 from searchgym_agents.methods.rest_mcts import StepQuality, ValuedMcts, qualities, steps
+from tests.methods.trees import forest, plans, played, workers
+from tests.methods.trees import path as turns_of
 from tests.rl import lookup
-from tests.rl.test_branch_credit import forest
-from tests.rl.test_branching import path as turns_of
-from tests.rl.test_branching import plans, played, workers
 
 
 def node(state: tuple[int, int], visits: int, total: float, *children: SearchNode) -> SearchNode:

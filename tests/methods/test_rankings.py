@@ -15,8 +15,7 @@ import searchgym  # noqa: F401 (registers the environments)
 from searchgym.core.episode import Episode
 from searchgym.rewards import Reward
 from searchgym_agents.methods.rankings import Leser, cosine, rank_value
-
-from ..small import PASSAGES, TASKS, episode, play
+from tests.small import PASSAGES, TASKS, episode, play
 
 ONE = {"one_search": True, "max_turns": 2, "dialect": "search_r1+parallel", "max_parallel": 3}
 

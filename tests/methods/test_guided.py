@@ -12,7 +12,7 @@ from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.records import Rewards, Scored
 from searchgym.rl.slots.registry import make
-from tests.rl.test_branching import plans, played, workers
+from tests.methods.trees import plans, played, workers
 
 
 def test_the_policy_goes_on_from_where_the_guide_stops() -> None:

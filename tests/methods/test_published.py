@@ -40,8 +40,7 @@ from searchgym_agents.methods.smart_search import query_score
 from searchgym_agents.methods.step_search import gains, redundancy
 from searchgym_agents.methods.sweet_spot import rung
 from searchgym_agents.methods.tool_rl import NamedCall, call_match
-
-from ..small import PASSAGES, TASKS, episode, play
+from tests.small import PASSAGES, TASKS, episode, play
 
 FULL = "search_r1+parallel+judge+delegate+access"
 WIDE = {"dialect": FULL, "max_parallel": 3, "max_turns": 9, "judge": True, "delegate": True}
@@ -306,7 +305,7 @@ def test_costs_in_order() -> None:
     )
 
     def run(calls: Sequence[ToolCall]) -> list[Any]:
-        from ..small import lookup
+        from tests.small import lookup
 
         return [
             ToolResult(("a word",)) if call.tool != "access" else lookup([call])[0]

@@ -1,0 +1,66 @@
+"""Trees of episodes: grown by rollouts, or written down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+
+from searchgym.rl.slots.batch import Batch
+from searchgym.rl.slots.records import Group, Played, TaskPlan, Workers
+from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.samples import group_of
+from searchgym_agents.lab.policy import TabularLM, skilled
+from searchgym_agents.lab.tree import grow
+
+
+@cache
+def lm() -> TabularLM:
+    return skilled(grow(), 0.4)
+
+
+def workers(seed: int = 0) -> Workers:
+    return Workers(lm().policy(seed), lm().tree.env, lm())  # type: ignore[arg-type]
+
+
+def plans(count: int = 6) -> list[TaskPlan]:
+    return [lm().tree.plan(i % 3)._replace(name=f"{i}", key=i) for i in range(count)]
+
+
+def played(rollout: Any, count: int = 6, seed: int = 0) -> list[Group]:
+    groups: list[Group] = make("rollout", rollout).collect(plans(count), workers(seed))
+    return groups
+
+
+def path(group: Group, place: int) -> list[tuple[int, int]]:
+    """(Member, turn) of all turns on the way to a member's end."""
+    member = group.members[place]
+    own = [(place, t) for t in range(member.since, len(member.episode.turns))]
+    if member.parent is None:
+        return own
+    return [*(at for at in path(group, member.parent) if at[1] < member.since), *own]
+
+
+def forest(
+    reward: list[float], parent: list[int], since: list[int], turns: list[int], **fields: Any
+) -> Batch:
+    """Trajectories of a token a turn; ``turns``: how many each path has, the parent's included."""
+    n, width = len(reward), max(t - s for t, s in zip(turns, since, strict=True))
+    first = torch.tensor(since)[:, None]
+    turn = torch.arange(width)[None, :] + first
+    mask = turn < torch.tensor(turns)[:, None]
+    root = list(range(n))
+    for i in range(n):
+        if parent[i] >= 0:
+            root[i] = root[parent[i]]
+    zeros = torch.zeros(n, width)
+    made = Batch(
+        list[Played](group_of(n).members), mask, turn, torch.zeros(n, dtype=torch.long),
+        torch.tensor(reward), mask.sum(1), zeros, torch.zeros(n, dtype=torch.bool),
+        torch.zeros(n, dtype=torch.bool), number=torch.arange(n), parent=torch.tensor(parent),
+        siblings=torch.tensor(root), since=torch.tensor(since), outcome=torch.tensor(reward),
+        old_logp=zeros - 1, ref_logp=zeros,
+    )  # fmt: skip
+    return replace(made, **fields) if fields else made

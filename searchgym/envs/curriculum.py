@@ -1,4 +1,5 @@
-"""A curriculum around an environment, for trainers that only know environments."""
+"""A curriculum around an environment, for trainers that only know environments; and the base of
+wrappers that remember their arguments, so that ``gym.make(env.spec)`` makes them again."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorWrapper
 from gymnasium.vector.sync_vector_env import SyncVectorEnv
 
 from ..curricula import Curriculum, make_curriculum
 from ..errors import CardError
-from .recorded import Recorded
 from .search import SearchEnv
 from .vector import SearchVectorEnv
 
@@ -19,6 +21,41 @@ if TYPE_CHECKING:
     _VectorWrapper = VectorWrapper[Any, Any, Any]
 else:
     _VectorWrapper = VectorWrapper  # generic since gymnasium 1.4
+
+
+class _Spec(EnvSpec):
+    """A spec that says what to pass where it cannot be written as JSON."""
+
+    def to_json(self) -> str:
+        try:
+            return super().to_json()
+        except TypeError as error:
+            raise CardError(
+                f"this spec holds an object and cannot be written as JSON ({error}); give the "
+                "environment and its wrappers names, import paths ('package.module:Object') or "
+                "tables such as {'use': 'staged', …}"
+            ) from error
+
+
+class Recorded(RecordConstructorArgs, gym.Wrapper[Any, Any, Any, Any]):
+    """Base of wrappers that record their arguments.
+
+    Objects among the arguments are recorded as they are, not copied: an encoder holds a model, and
+    a curriculum may be shared by several environments.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
+        RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)
+        gym.Wrapper.__init__(self, env)
+
+    @property
+    def spec(self) -> EnvSpec | None:  # type: ignore[override]
+        """The environment's spec with this wrapper; ``CardError`` from its ``to_json`` where an
+        argument is an object."""
+        spec = super().spec
+        if spec is not None:
+            spec.__class__ = _Spec
+        return spec
 
 
 class CurriculumWrapper(Recorded):

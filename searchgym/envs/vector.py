@@ -21,10 +21,9 @@ from ..curricula import Curriculum
 from ..errors import CardError, EpisodeError
 from ..objects import check_whole, load_object
 from ..types import Failure, ToolCall, ToolResult, TurnRequest
-from .info import step_info
+from .info import stack_infos, step_info
 from .search import SearchEnv
 from .spaces import MAX_TEXT, FreeText
-from .stack import stack_infos
 from .unwrap import search_env
 
 Arrays = tuple[

@@ -1,5 +1,5 @@
 """Wrappers around an environment. Candidate actions are another: ``sg.CandidateActions``."""
 
-from ..envs.curriculum import CurriculumWrapper, VectorCurriculumWrapper
+from ..envs.curriculum import CurriculumWrapper, Recorded, VectorCurriculumWrapper
 
-__all__ = ["CurriculumWrapper", "VectorCurriculumWrapper"]
+__all__ = ["CurriculumWrapper", "Recorded", "VectorCurriculumWrapper"]

@@ -15,9 +15,9 @@ from gymnasium.vector import AutoresetMode
 
 import searchgym
 from searchgym.envs.checker import MALFORMED, check_env, same
+from searchgym.envs.info import stack_infos
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.setup import load_setup
-from searchgym.envs.stack import stack_infos
 from searchgym.envs.vector import SearchVectorEnv, _vectorised
 from searchgym.errors import CardError, EpisodeError
 from searchgym.types import Failure

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from searchgym.agents.state import read_state
 from searchgym.dialects.base import Dialect, get_dialect
-from searchgym.envs.recorded import Recorded
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import CardError, unknown
 from searchgym.types import TurnRequest
+from searchgym.wrappers import Recorded
 
 from .actions import DEFAULT_LIMITS, Candidate, CandidateLimits
 from .encoder import WordEncoder

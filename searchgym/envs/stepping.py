@@ -59,7 +59,8 @@ class SteppedEnv(SearchEnv):
 
     def _rewarding(self, rules: Rules) -> Rules:
         inner: Any = self.outer.unwrapped
-        return inner._rewarding(rules)  # type: ignore[no-any-return]
+        own: Rules = inner._rewarding(rules)
+        return own
 
     def _stage(self) -> EnvCopy:
         """An idle copy of the environment, or a new one, as this one stands."""
@@ -83,9 +84,11 @@ class EnvCopy:
     def __init__(self, env: SteppedEnv) -> None:
         self.env = env
         inner: Any = env.outer.unwrapped
-        self.inner: SearchEnv = inner.copy()
-        self.inner.__class__ = _staged(type(inner))
-        self.inner.stage = self  # type: ignore[attr-defined]
+        kind: type[SearchEnv] = type(inner)
+        inside: Any = inner.copy()
+        inside.__class__ = _staged(kind)
+        inside.stage = self
+        self.inner: SearchEnv = inside
         self.inside = False
         """True while ``step`` or ``reset`` runs: what it does to the episode is the episode's."""
         self.key: Any = 0
@@ -109,9 +112,10 @@ class EnvCopy:
         """Begin an episode by ``reset``: that of a key and of what ``SearchEnv.start`` takes
         besides, or one that is given."""
         self.given, self.key, self.episode = given, key, None
+        seed = int(key) % (1 << 31) if isinstance(key, Integral) else None
         self.inside = True
         try:
-            shown, _ = self.outer.reset(seed=key % (1 << 31) if isinstance(key, Integral) else None)
+            shown, _ = self.outer.reset(seed=seed)
         finally:
             self.inside = False
         episode: SteppedEpisode | None = self.episode
@@ -346,7 +350,8 @@ _KINDS = {"system": "instructions", "assistant": "action", "tool": "results"}
 def _of_chat(request: TurnRequest, chat: Mapping[str, Any]) -> TurnRequest:
     from ..core.messages import text_of
 
-    dialect, segments = get_dialect(request.dialect), []
+    dialect = get_dialect(request.dialect)
+    segments: list[Segment] = []
     for place, message in enumerate(chat["messages"]):
         own = message["role"] == "assistant"
         asked = any(s.kind == "question" for s in segments)

@@ -2,7 +2,7 @@
 search engine, too: think → search → information → … → answer.
 
 There is no turn to wait for, so the text is not cut after its first search, and the only action is
-the answer. ``searchgym.agents.sim_to_real`` writes a real engine's passages into the same blocks.
+the answer. ``searchgym_agents.self_search`` writes a real engine's passages into the same blocks.
 """
 
 from __future__ import annotations

@@ -105,16 +105,16 @@ def unreadable_note(agent: str, found: Mapping[str, Any]) -> str:
 
 
 _CHATS = {
-    "searchgym.agents.react:ReActAgent": "Action: search[a query]   or   Action: finish[a name]",
-    "searchgym.agents.tool_calling:ToolCallingAgent": "a call of the function search or answer "
+    "ReActAgent": "Action: search[a query]   or   Action: finish[a name]",
+    "ToolCallingAgent": "a call of the function search or answer "
     "(does the model's server read calls from its text?)",
 }
-"""Class of an agent that has a form of its own → that form."""
+"""Name of an agent's class that has a form of its own → that form."""
 
 
 def _readable(settings: Mapping[str, Any]) -> str:
     """A search and an answer as the agent would write them; "" where that is not known."""
-    form = _CHATS.get(settings.get("agent", {}).get("class", ""))
+    form = _CHATS.get(str(settings.get("agent", {}).get("class", "")).rpartition(":")[2])
     if form is not None:
         return form
     try:

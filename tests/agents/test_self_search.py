@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.agents.self_search import SelfSearchAgent
-from searchgym.agents.sim_to_real import Prompt, SimToReal, entropy_gate, query_entropy
 from searchgym.dialects.base import get_dialect
 from searchgym.dialects.masks import loss_mask
 from searchgym.dialects.self_search import NOTHING
@@ -23,6 +21,13 @@ from searchgym.llms.base import Completion, GenRequest, Sampling, check, request
 from searchgym.llms.tokens import cut, stop_end
 from searchgym.scoring.ssrl_format import ssrl_format
 from searchgym.types import Failure, Query, Ranking, Span
+from searchgym_agents.self_search import (
+    Prompt,
+    SelfSearchAgent,
+    SimToReal,
+    entropy_gate,
+    query_entropy,
+)
 from tests.llms import tiny
 from tests.small import CORPUS, TASKS
 

@@ -19,7 +19,6 @@ import gymnasium as gym
 import numpy as np
 
 import searchgym  # noqa: F401 (registers)
-from searchgym.agents.sim_to_real import Prompt, SimToReal
 from searchgym.batching import run_batch
 from searchgym.core.episode import Episode
 from searchgym.envs.search import SearchEnv
@@ -31,6 +30,7 @@ from searchgym.llms.base import GenRequest, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import derive
 from searchgym.types import Failure, Task
+from searchgym_agents.self_search import Prompt, SimToReal
 
 SETS = ("searchgym/NQ-v0", "searchgym/TriviaQA-v0")
 SHORT = Sampling(max_tokens=32, stop=("</answer>",))

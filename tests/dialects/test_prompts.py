@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.agents.chat import question_of
 from searchgym.agents.state import read_state
 from searchgym.core.episode import Episode
 from searchgym.dialects.base import get_dialect
 from searchgym.dialects.prompts import KNOWN, opening_of, prompt_of
 from searchgym.dialects.published import PUBLISHED
 from searchgym.errors import CardError
+from searchgym_agents.chat.chat import question_of
 from tests.dialects.common import VIEW
 
 SMALL: dict[str, Any] = {"world": {"entities": 60}, "tasks": {"simple": 8}, "max_turns": 4}

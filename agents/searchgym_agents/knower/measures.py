@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from searchgym.agents.self_search import SelfSearchAgent
 from searchgym.core.rollout import run_episodes
 from searchgym.dialects.self_search import blocks
 from searchgym.envs.search import SearchEnv
@@ -20,6 +19,7 @@ from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.text import normalise_answer
 from searchgym.types import Task
+from searchgym_agents.self_search import SelfSearchAgent
 
 from ..experts.hops import walked
 from .knowledge import Knowledge

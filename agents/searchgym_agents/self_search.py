@@ -14,16 +14,26 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from ..batching import retried
-from ..dialects.base import SELF_SEARCH, get_dialect
-from ..dialects.escape import clean
-from ..dialects.masks import overlap
-from ..dialects.self_search import Block, SelfSearch, blocks
-from ..dialects.tags import trim
-from ..errors import DialectError, EngineError
-from ..llms.base import Completion, Generator, GenRequest, Sampling, require
-from ..seeding import derive
-from ..types import CallContext, Failure, Hit, Query, SearchEngine, Service, Span, Task
+from searchgym.batching import retried
+from searchgym.dialects.base import SELF_SEARCH, get_dialect
+from searchgym.dialects.escape import clean
+from searchgym.dialects.masks import overlap
+from searchgym.dialects.self_search import Block, SelfSearch, blocks
+from searchgym.dialects.tags import trim
+from searchgym.errors import DialectError, EngineError, EpisodeError
+from searchgym.llms.base import Completion, Generator, GenRequest, Sampling, require
+from searchgym.seeding import derive
+from searchgym.types import (
+    CallContext,
+    Failure,
+    Hit,
+    Query,
+    SearchEngine,
+    Service,
+    Span,
+    Task,
+    TurnRequest,
+)
 
 Which = int | Literal["all", "entropy"]
 SAMPLING = Sampling(max_tokens=4_096)
@@ -338,3 +348,77 @@ def _form(dialect: str) -> SelfSearch:
     made = get_dialect(name + plus + flags)
     assert isinstance(made, SelfSearch)
     return made
+
+
+class SelfSearchAgent:
+    """Answers the requests of ``engine="self"`` environments.
+
+    Without ``engine`` the policy writes its own results; with one, the searches that ``real`` names
+    are answered by it (sim-to-real). Stateless: what is drawn depends on ``seed`` and the request.
+
+    Args:
+        generator: Any text generator.
+        engine: Any search engine; None: self-search alone.
+        seed: Seed of the draws.
+        options: Options of :class:`SimToReal`.
+
+    Raises:
+        EngineError: impossible options, or an engine that must be told the task.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        engine: SearchEngine | None = None,
+        *,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        if engine is not None and engine.needs_task:
+            raise EngineError(
+                f"{type(engine).__name__} must be told the task, which no agent is; use another "
+                "engine, or searchgym_agents.self_search.SimToReal with Prompt(…, task=task)"
+            )
+        options.setdefault("real", 0 if engine is None else "all")
+        self.writer = SimToReal(generator, engine, **options)
+        self.seed = seed
+        self.sampling = self.writer.sampling
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, engine and everything else that changes the texts."""
+        return f"{self.writer.fingerprint} seed {self.seed}"
+
+    def ground(self, requests: Sequence[TurnRequest], /) -> list[Grounded]:
+        """The texts with what is known of their searches.
+
+        Raises:
+            EpisodeError: a request of another mode.
+            EngineError: the generator or the engine failed, retries included.
+        """
+        for request in requests:
+            if not getattr(get_dialect(request.dialect), "self_search", False):
+                raise EpisodeError(
+                    f"this agent plays self-search episodes, got dialect {request.dialect!r}; make "
+                    "the environment with engine='self'"
+                )
+        prompts = [
+            Prompt(
+                "".join(s.text for s in request.segments) + request.prefill,
+                derive(self.seed, "self-search-agent", request.episode_id, request.turn),
+                request.episode_id,
+            )
+            for request in requests
+        ]
+        done: list[Grounded] = []
+        for request, reply in zip(requests, self.writer.run(prompts), strict=True):
+            if isinstance(reply, Failure):
+                raise EngineError(
+                    f"episode {request.episode_id}: {reply.kind} after retries: {reply.message}"
+                )
+            done.append(reply)
+        return done
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        """One whole text per request; raises as :meth:`ground`."""
+        return [made.text for made in self.ground(requests)]

@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..dialects.base import Dialect, View, get_dialect
-from ..dialects.escape import escape_controls
-from ..errors import DialectError, EngineError, EpisodeError
-from ..llms.openai_chat import ChatClient, ChatRequest, Said
-from ..objects import check_options
-from ..seeding import derive
-from ..types import Action, Failure, Invalid, Metered, Segment, TurnRequest
+from searchgym.dialects.base import Dialect, View, get_dialect
+from searchgym.dialects.escape import escape_controls
+from searchgym.errors import DialectError, EngineError, EpisodeError
+from searchgym.llms.openai_chat import ChatClient, ChatRequest, Said
+from searchgym.objects import check_options
+from searchgym.seeding import derive
+from searchgym.types import Action, Failure, Invalid, Metered, Segment, TurnRequest
 
 ADDRESS, MODEL = "OPENAI_BASE_URL", "OPENAI_MODEL"
 MAX_THOUGHT = 8_000

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.messages import calls_of, schemas
-from ..dialects.base import View, get_dialect
-from ..dialects.calls import call_of, dumps, loads
-from ..dialects.instructions import NO_SEARCH, limits, opening
-from ..llms.openai_chat import Said, ToolUse
-from ..types import Access, Action, Answer, Invalid, Search, ToolSpec, TurnRequest
+from searchgym.core.messages import calls_of, schemas
+from searchgym.dialects.base import View, get_dialect
+from searchgym.dialects.calls import call_of, dumps, loads
+from searchgym.dialects.instructions import NO_SEARCH, limits, opening
+from searchgym.llms.openai_chat import Said, ToolUse
+from searchgym.types import Access, Action, Answer, Invalid, Search, ToolSpec, TurnRequest
+
 from .chat import ChatAgent, ChatStep, question_of
 
 ANSWER = ToolSpec(

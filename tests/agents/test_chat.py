@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from searchgym.agents.chat import NOT_POSSIBLE, WRONG_FORM
-from searchgym.agents.react import ReActAgent, parse
-from searchgym.agents.tool_calling import ABOVE, ToolCallingAgent
 from searchgym.core.episode import Episode
 from searchgym.core.rollout import run_episode
 from searchgym.envs.search import SearchEnv
@@ -31,6 +28,9 @@ from searchgym.types import (
     Invalid,
     Search,
 )
+from searchgym_agents.chat.chat import NOT_POSSIBLE, WRONG_FORM
+from searchgym_agents.chat.react import ReActAgent, parse
+from searchgym_agents.chat.tool_calling import ABOVE, ToolCallingAgent
 from tests.cli.conftest import Cli, cli  # noqa: F401
 from tests.engines.loopback import Got, Loopback, Say, serving
 from tests.small import CORPUS, PASSAGES, TASKS

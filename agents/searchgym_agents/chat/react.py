@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..dialects.base import View
-from ..dialects.calls import call_specs, listed, read_call, write_call
-from ..dialects.escape import without_thoughts
-from ..dialects.instructions import NO_SEARCH, limits, opening
-from ..llms.openai_chat import Said
-from ..types import Access, Action, Answer, Call, Invalid, Search, TurnRequest
+from searchgym.dialects.base import View
+from searchgym.dialects.calls import call_specs, listed, read_call, write_call
+from searchgym.dialects.escape import without_thoughts
+from searchgym.dialects.instructions import NO_SEARCH, limits, opening
+from searchgym.llms.openai_chat import Said
+from searchgym.types import Access, Action, Answer, Call, Invalid, Search, TurnRequest
+
 from .chat import ChatAgent, ChatStep, question_of
 
 STOP = "\nObservation:"

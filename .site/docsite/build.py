@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from searchgym_agents.law import law
 from searchgym_agents.leaderboard import entries
 
-from . import api, contents, laboratory, law, notebooks
+from . import api, contents, laboratory, notebooks
 from .links import broken
 from .scores import WEIGHTS
 
@@ -106,7 +107,7 @@ def environment_of_templates() -> Any:
         "leaderboard": entries.markdown,
         "laboratory": laboratory.tables,
         "lab_heads": laboratory.heads(),
-        "law": law.table,
+        "law": law.stored_results,
         "api_packages": api.PACKAGES,
         "root": ROOT,
         "notebooks": notebooks.titles(ROOT),
@@ -130,8 +131,7 @@ def write_source(folder: Path, *, run_notebooks: bool) -> None:
         source.write(path, text)
     source.add_linked()
     shutil.copytree(HERE / "static", source.folder / "static")
-    laboratory.draw(source.folder / "static" / "lab")
-    law.draw(source.folder / "static" / "law")
+    laboratory.draw(source.folder / "static")
     api.main(source.folder / "api")
     config = jinja.get_template("mkdocs.yml").render()
     (folder / "mkdocs.yml").write_text(config, encoding="utf-8")

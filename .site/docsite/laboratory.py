@@ -1,4 +1,4 @@
-"""The laboratory's stored results as the site shows them: rows of recipes, tables and figures."""
+"""Stored results of the laboratory and of the law of transfer: rows, tables and figures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from searchgym_agents.lab.methods import methods
 from searchgym_agents.lab.orderings.ordering import VERDICTS
 from searchgym_agents.lab.orderings.results import KIND, sentences
 from searchgym_agents.lab.results import load, stored
+from searchgym_agents.law import law
 
 
 @cache
@@ -74,11 +75,16 @@ def tables() -> dict[str, Any]:
 
 
 def draw(folder: Path) -> None:
-    """Write both figures, light and dark, into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for result, module in ((gradients(), gradient_results), (learning(), learning_results)):
-        if result is None:
-            continue
-        figure = module.figure(result)
-        (folder / f"{figure.name}-light.svg").write_text(figure.svg("light"), encoding="utf-8")
-        (folder / f"{figure.name}-dark.svg").write_text(figure.svg("dark"), encoding="utf-8")
+    """Write every figure, light and dark, into the subfolders ``lab`` and ``law``."""
+    figures = [
+        ("lab", module.figure(result))
+        for result, module in ((gradients(), gradient_results), (learning(), learning_results))
+        if result is not None
+    ]
+    if (result := law.stored_results()) is not None:
+        figures.append(("law", law.figure(law.played(result), result["finding"])))
+    for name, figure in figures:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for scheme in ("light", "dark"):
+            path = folder / name / f"{figure.name}-{scheme}.svg"
+            path.write_text(figure.svg(scheme), encoding="utf-8")

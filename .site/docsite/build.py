@@ -39,7 +39,8 @@ def pages_of_the_repository() -> Iterator[Path]:
     """Markdown pages that are shown as they are, relative to the repository."""
     for kind in CATALOGUES:
         yield from sorted(p.relative_to(ROOT) for p in (ROOT / kind).rglob("*.md"))
-    yield from map(Path, ("CATALOGUE.md", "CHANGELOG.md", "notebooks/README.md"))
+    names = ("CATALOGUE.md", "CHANGELOG.md", "CONTRIBUTING.md", "notebooks/README.md")
+    yield from map(Path, names)
 
 
 class DocsFolder:

@@ -84,7 +84,7 @@ class EnvCopy:
     def __init__(self, env: SteppedEnv) -> None:
         self.env = env
         inner: Any = env.outer.unwrapped
-        kind: type[SearchEnv] = type(inner)
+        kind: Any = type(inner)
         inside: Any = inner.copy()
         inside.__class__ = _staged(kind)
         inside.stage = self

@@ -67,8 +67,9 @@ class Interval(NamedTuple):
         ends = [(record or {}).get(name) for name in cls._fields[:3]]
         if record is None or any(v is None or not math.isfinite(v) for v in ends):
             return None
+        mean, low, high = (float(v) for v in ends if v is not None)
         n = record.get("n", record.get("questions", 0))
-        return cls(*(float(v) for v in ends if v is not None), n, str(record.get("method", "")))
+        return cls(mean, low, high, n, str(record.get("method", "")))
 
     def within(self, least: float, most: float) -> Self:
         """Return it with its ends cut at what is possible."""

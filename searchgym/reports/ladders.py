@@ -158,7 +158,7 @@ def _quantity(cell: Mapping[str, Any] | None) -> Interval | Seeds | None:
     return Interval.read({**cell, **_mark(cell)})
 
 
-def _ends(interval: Interval) -> dict[str, float]:
+def _ends(interval: Interval) -> dict[str, Any]:
     return {"mean": interval.mean, "low": interval.low, "high": interval.high}
 
 

@@ -135,7 +135,9 @@ def added(kind: str) -> Mapping[str, str]:
 def public_names() -> Mapping[str, str]:
     """Name → ``"module:Object"`` of what plug-ins add to the package ``searchgym``; of two with the
     same name the first."""
-    return {name: path for p in reversed(plugins().values()) for name, path in p.names.items()}
+    return {
+        name: path for p in reversed(list(plugins().values())) for name, path in p.names.items()
+    }
 
 
 class Registry(MutableMapping[str, Any]):

@@ -127,10 +127,13 @@ def _results(folder: Path) -> dict[Path, EvalResult]:
 
 def _result(path: Path, named: Path) -> EvalResult:
     try:
-        return EvalResult.load(path)
+        result = EvalResult.load(path)
     except EvaluationError as error:
         told = str(error)
         raise EvaluationError(told if str(path) in told else f"{path}: {told}") from error
+    if not result.rows:
+        raise DataError(f"{path}: no question was played to its end yet; the same command goes on")
+    return result
 
 
 def _candidates(folder: Path) -> tuple[Curve, ...]:

@@ -105,7 +105,8 @@ def add_admin(
         assert isinstance(error, HTTPException)
         kind = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http")
         asked = f"{request.method:.20} {request.url.path:.100}"
-        detail = f"{error.detail}: {asked}; try POST /retrieve, or GET /openapi.json"
+        forms = ", ".join(f"/{name}/retrieve" for name in DIALECTS if name != "auto")
+        detail = f"{error.detail}: {asked}; try POST /retrieve, {forms}, or GET /openapi.json"
         return JSONResponse({"error": kind, "detail": detail}, error.status_code, error.headers)
 
     add_errors(app)

@@ -90,6 +90,16 @@ def test_a_result_of_another_version(evaluated: Path, tmp_path: Path) -> None:
         read_run(tmp_path)
 
 
+def test_an_evaluation_without_a_finished_question_is_one_line(
+    evaluated: Path, tmp_path: Path
+) -> None:
+    data = json.loads((evaluated / "rules.json").read_text(encoding="utf-8"))
+    data |= {"rows": [], "complete": False}
+    (tmp_path / "rules.json").write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(DataError, match=r"rules.json: no question was played to its end yet"):
+        read_run(tmp_path)
+
+
 def test_kinds_are_not_mixed(trained: list[Path], evaluated: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"different kinds.*training by reinforcement.*evaluation"):
         read_runs([trained[0], evaluated])

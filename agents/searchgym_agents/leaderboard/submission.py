@@ -130,6 +130,8 @@ def _checked(path: Path, rebuild: bool, trust: bool) -> Checked:
     result = EvalResult.load(path)
     right: list[str] = []
     untried: list[str] = []
+    if not result.complete:
+        return Checked((), (), ("the run was interrupted: the same command goes on with it",))
     wrong = _of_the_file(path, result)
     if not wrong:
         right.append(f"means and intervals follow from the {len(result.rows)} rows")
@@ -208,8 +210,6 @@ def _of_the_file(path: Path, result: EvalResult) -> list[str]:
             value, said = getattr(interval, part), stated.get(name, {}).get(part)
             if not _same(value, math.nan if said is None else said):
                 wrong.append(f"{name}: {part} {said} is stated, the rows give {value:.6g}")
-    if not result.complete:
-        wrong.append("the run was interrupted: the same command goes on with it")
     if len({row.task_id for row in result.rows}) < len(result.rows):
         wrong.append("a question occurs twice")
     count = result.settings.get("questions", {}).get("count")

@@ -90,16 +90,21 @@ test: browser $(STAMP) ## The behaviour of everything, in some minutes
 
 # The tests run when all that is installed or checked beside them is done, and pytest runs last, so
 # that its own closing line is the last thing printed.
-ci: export SEARCHGYM_PEERS_VENV = $(PEERS)
 ci: export SEARCHGYM_NEEDS_CHROMIUM = 1
-ci: check browser $(PEERS_STAMP) ## What CI runs: check, test, and the slow contracts
-	$(MAKE) --no-print-directory test ARGS='-m "not slow and not benchmark and not vllm" $(ARGS)'
+ci: check browser ## What CI runs: check, then test
+	$(MAKE) --no-print-directory test ARGS="$(ARGS)"
 
-.PHONY: ci coverage
+contracts: export OMP_NUM_THREADS = 1
+contracts: export SEARCHGYM_PEERS_VENV = $(PEERS)
+contracts: export SEARCHGYM_NEEDS_CHROMIUM = 1
+contracts: browser $(STAMP) $(PEERS_STAMP) ## The slow contracts: attacks, kills, pages, whole trainings
+	$(PYTEST) $(WORKERS) -m "contract and not slow" $(ARGS)
+
+.PHONY: ci contracts coverage
 coverage: $(STAMP)
 	$(PYTEST) $(WORKERS) --cov=searchgym --cov=searchgym_agents --cov-report=term:skip-covered $(ARGS)
 
-readme: $(STAMP) ## Draw README's figure
+readme: $(STAMP)
 	PYTHONPATH=.site $(BIN)/python -m docsite.figure
 
 docs: $(STAMP) ## Build the documentation into build/site/; runs notebooks that have changed

@@ -176,7 +176,7 @@ for line in [*bare, *json.loads(sys.argv[1])]:
 NEED_MORE = [
     ["train", "grpo", "--model", "smollm2-135m"], ["train", "candidate"], ["train", "smollm"],
     ["quickstart"], ["lab", "grpo"], ["serve", "encyclopedia", "--engine", "bm25"], ["watch", "."],
-    ["serve", "SearchQA-v0", "--mcp"], ["report", "."], ["world", "browse", "encyclopedia"],
+    ["serve", "SearchQA-v0", "--mcp"], ["report", "."], ["view", "encyclopedia"],
     ["warmstart"], ["knower"], ["eval", "SearchQA-v0", "-n", "2", "-s", "engine=dense"],
 ]  # fmt: skip
 """Commands that need an extra, which is not there."""

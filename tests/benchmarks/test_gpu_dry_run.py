@@ -14,6 +14,8 @@ from tests.benchmarks.gpu import learning, peak, tables, world
 from tests.benchmarks.gpu.models import flops, random_model
 from tests.benchmarks.gpu.setting import attempted, failures
 
+pytestmark = pytest.mark.contract
+
 CPU = ["--dry-run", "--device", "cpu", "--minutes", "2"]
 
 

@@ -20,6 +20,8 @@ from searchgym_agents.candidate.quickstart import (
 )
 from searchgym_agents.candidate.training import CandidateRecipe, Learned, SeedTrainer
 
+pytestmark = pytest.mark.contract
+
 TINY = CandidateRecipe(
     env={
         "corpus": "encyclopedia", "world": {"entities": 500}, "max_turns": 3,

@@ -58,6 +58,8 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self._folder, self._count = folder, 0
         env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        # under a limit on the size of files, a compiled module would be cut off, and break others
+        env["PYTHONDONTWRITEBYTECODE"] = "1"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.cli.forked"], cwd=ROOT, env=env, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,

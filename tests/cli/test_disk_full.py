@@ -39,12 +39,13 @@ def test_eval(limited: Callable[..., Finished], tmp_path: Path) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     command = ["eval", "SearchQA-v0", "-a", "random", "-s", "world.entities=400", "-s",
                'tasks={"simple": 40}', "--closed-book", "none", "--out"]  # fmt: skip
+    # without a limit first, which compiles what is compiled once a machine
+    assert limited(0, *command, whole).returncode == 0
     line = said(limited(16, *command, run))
     assert "File too large" in line or "too large" in line
     (file,) = run.glob("*.jsonl")
     assert 0 < file.stat().st_size <= 16 << 10
-    for folder in (run, whole):
-        assert limited(0, *command, folder).returncode == 0
+    assert limited(0, *command, run).returncode == 0
     names = sorted(path.name for path in whole.glob("*.jsonl"))
     assert names == sorted(path.name for path in run.glob("*.jsonl"))
     for name in names:

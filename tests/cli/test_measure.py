@@ -14,6 +14,8 @@ from searchgym.evaluation.play import spread
 from searchgym.evaluation.result import EvalResult
 from tests.cli.conftest import SMALL, Cli
 
+pytestmark = pytest.mark.contract
+
 
 def test_eval_measures_agents_on_the_same_questions(cli: Cli, tmp_path: Path) -> None:
     done = cli(

@@ -22,7 +22,7 @@ from .conftest import SMALL, Cli
 from .forked import Server
 from .test_train_lm import options, own, world  # noqa: F401  (a fixture)
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(180)]
 
 
 def test_a_failed_start_does_not_keep_the_folder(

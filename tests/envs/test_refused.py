@@ -134,15 +134,6 @@ def test_a_curriculum_that_answers_wrongly(curriculum: Any, said: str) -> None:
         small(curriculum=curriculum).reset(seed=0)
 
 
-def test_an_override_that_evaluation_would_not_call() -> None:
-    class Own(SearchEnv):
-        def begin(self, *args: Any, **options: Any) -> Any:
-            return None
-
-    with pytest.raises(CardError, match="Own overrides begin"):
-        sg.evaluate(RulesAgent(), Own(corpus=CORPUS, tasks=TASKS))
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -18,6 +18,8 @@ from searchgym.envs.checker import check_env, check_vector_env
 from searchgym.envs.registration import env_ids
 from searchgym.errors import DataError
 
+pytestmark = pytest.mark.contract
+
 
 def searches_all(env_id: str) -> bool:
     """Sets without passages of their own: one after the other, they share the union of all."""

@@ -21,6 +21,8 @@ from searchgym.llms.base import Sampling
 from tests.integrations.scene import BrokenEngine, chat_tokenizer, scene
 from tests.llms import tiny
 
+pytestmark = pytest.mark.contract
+
 GROUP = 4
 CONFIG: dict[str, Any] = {
     "report_to": [], "use_cpu": True, "bf16": False, "disable_tqdm": True, "save_strategy": "no",

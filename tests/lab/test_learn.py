@@ -14,6 +14,8 @@ from searchgym_agents.lab.learning_results import lines
 from searchgym_agents.lab.methods import learners, methods
 from searchgym_agents.lab.results import load, stored
 
+pytestmark = pytest.mark.contract
+
 TINY = Course(things=8, questions=8, warm_steps=2, warm_tasks=4, tasks=2, size=2, episodes=8)
 
 

@@ -44,6 +44,8 @@ from searchgym_agents.lab.orderings.training import Variant, learn, unmasked
 from searchgym_agents.lab.results import load, stored
 from searchgym_agents.lab.world import Terse
 
+pytestmark = pytest.mark.contract
+
 A, B = ("a", "x"), ("b", "x")
 FEWER = Comparison(A, B, "ratio", most=1.0)
 

@@ -17,6 +17,8 @@ from searchgym.seeding import stream
 from searchgym.types import Failure
 from tests.policies.players import MANY_TURNS, WORDS, generator, model
 
+pytestmark = pytest.mark.contract
+
 
 def some(n: int, seed: int = 0) -> list[GenRequest]:
     draw = stream(seed, "requests")

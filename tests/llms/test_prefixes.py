@@ -17,6 +17,8 @@ from searchgym.seeding import stream
 from tests.policies.players import MANY_TURNS, WORDS, Tells, model
 from tests.policies.talks import Talk, converse, largest_gap
 
+pytestmark = pytest.mark.contract
+
 REUSING = {"qwen2", "llama", "gpt_neox"}
 SAMPLING = Sampling(max_tokens=9, stop=("e", "<"))
 

@@ -17,6 +17,8 @@ from tests.llms import tiny
 from tests.llms.served import child
 from tests.llms.server import free_port
 
+pytestmark = pytest.mark.contract
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -24,6 +24,8 @@ from tests.methods.trees import forest, plans, played, workers
 from tests.methods.trees import path as turns_of
 from tests.rl import lookup
 
+pytestmark = pytest.mark.contract
+
 
 def node(state: tuple[int, int], visits: int, total: float, *children: SearchNode) -> SearchNode:
     return SearchNode(state, visits, total, list(children), ended=not children)

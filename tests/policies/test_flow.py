@@ -25,6 +25,8 @@ from tests.policies.test_causal_lm import agree
 from tests.policies.test_rows import Tools
 from tests.small import TASKS, episode, lookup
 
+pytestmark = pytest.mark.contract
+
 
 def policy(kind: str = "qwen2", reuse: int = 0, **options: Any) -> CausalLMPolicy:
     generator = TransformersGenerator(model(kind), WORDS, reuse_tokens=reuse)

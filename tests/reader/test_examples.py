@@ -20,6 +20,8 @@ from searchgym_agents.reader.mixture import Mixture, Stage
 from searchgym_agents.reader.questions import BLANK, asked_of, clozes_of
 from searchgym_agents.reader.traces import DEFAULTS, Trace
 
+pytestmark = pytest.mark.contract
+
 KEYWORDS = {**DEFAULTS, "tasks": {"simple": 12, "chain-2": 6}}
 
 

@@ -14,6 +14,8 @@ from searchgym.rl import minimal
 from searchgym.rl.minimal import Config, advantages, grpo, surrogate
 from tests.rl.colours import player, setting
 
+pytestmark = pytest.mark.contract
+
 
 @cache
 def run(seed: int, steps: int = 20) -> tuple[list[dict[str, float]], torch.Tensor]:

@@ -20,6 +20,8 @@ from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.types import TurnRequest
 from tests.rl.tiny import llama
 
+pytestmark = pytest.mark.contract
+
 SMALL = {
     "world": {"entities": 80}, "tasks": {"simple": 6, "chain-2": 6}, "snippet_chars": 400,
 }  # fmt: skip

@@ -11,6 +11,8 @@ import pytest
 
 from searchgym.utils.memory import _glibc, give_back
 
+pytestmark = pytest.mark.contract
+
 HOLES = """
 from searchgym.utils.memory import give_back
 

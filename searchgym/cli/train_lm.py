@@ -110,7 +110,7 @@ def run(
 ) -> None:  # fmt: skip
     """Train to the end, or until Ctrl-C, which saves; raises ``KeyboardInterrupt`` then."""
     from ..rl.launch import config_of
-    from ..rl.trackers import require
+    from ..rl.log import require
 
     require(log)
     config_of(plan)
@@ -137,7 +137,7 @@ class _Nowhere(io.TextIOBase):
 
 def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_json: bool) -> None:
     from ..rl.launch import build
-    from ..rl.trackers import Trackers
+    from ..rl.log import Trackers
     from .targets import make_search_env
 
     with working(f"building {plan.env} …"):

@@ -22,7 +22,7 @@ def score_groups(recipe: Recipe, groups: Sequence[Group], workers: Workers) -> l
     Raises:
         CardError: an episode is not finished, and the rollout does not say that it truncates.
     """
-    if not getattr(recipe.rollout, "truncates", False):
+    if not recipe.rollout.truncates:
         _require_finished(recipe, groups)
     measured: list[dict[str, Floats]] = [{} for _ in groups]
     for signal in recipe.signal:
@@ -77,6 +77,7 @@ def compare(recipe: Recipe, batch: Batch, coef: Mapping[str, float]) -> None:
         )
     if estimate.clip_scale is not None and not recipe.scales_clip:
         raise CardError(f"{name} {UNREAD_SCALE}")
-    batch.adv, batch.clip_scale = estimate.adv, estimate.clip_scale
+    batch.credit = estimate
+    batch.notes |= estimate.notes
     if estimate.mask is not None:
         batch.narrow(estimate.mask)

@@ -1,31 +1,28 @@
-"""Warnings and checks of a training: collapse, weights that disagree, options that do nothing.
-
-Most compare a moving average with what the run began with, while the reward may look fine. Each is
-given once, as a Python warning and in the log, and changes nothing.
-
-A generator with weights of its own (vLLM, another process) may hold stale ones, or compute an
-architecture otherwise than the trainer does; training on its tokens would be silently biased.
-
-A clip on the ratio does nothing where every ratio is 1, a penalty for long episodes nothing where
-none can be that long. Neither is an error; a method that is named after such an option is then
-another one.
-"""
+"""Warnings and checks of a training: collapse, groups that teach nothing, weights that disagree,
+options that do nothing. Each warning is given once, in Python and in the log."""
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from ..errors import EngineError
+from ..errors import CardError, EngineError
 from .recipe import SEVERAL, Recipe
-from .slots.batch import Batch, in_lines
-from .slots.protocols import RunFacts
-from .slots.registry import REGISTRY
+from .slots.batch import Batch, Estimate, in_lines
+from .slots.protocols import REGISTRY, RunFacts
+from .slots.samples import sample_batch
+
+if TYPE_CHECKING:
+    from ..llms.base import Sampling
+    from .recipe import Recipe
+
 
 TRACKED = ("reward", "em", "searches", "entropy", "completion_length", "truncated")
 """Metrics whose moving averages are kept."""
@@ -246,9 +243,7 @@ def idle_options(recipe: Recipe, run: RunFacts, *, given_only: bool = False) -> 
     """
     idle: dict[str, str] = {}
     for place, part in recipe.parts():
-        ask = getattr(part, "idle", None)
-        reasons: Mapping[str, str] = ask(run) if ask is not None else {}
-        for option, reason in reasons.items():
+        for option, reason in part.idle(run).items():
             if not given_only or option in _given(recipe, place):
                 idle[f"{place}.{option}"] = reason
     return idle
@@ -271,3 +266,67 @@ def _given(recipe: Recipe, place: str) -> frozenset[str]:
     if slot in SEVERAL and isinstance(entry, list | tuple):
         entry = entry[int(number)]
     return frozenset(entry) - {"use"} if isinstance(entry, Mapping) else frozenset()
+
+
+def compares_groups(recipe: Recipe) -> bool:
+    """Check whether groups whose members all earned the same teach nothing."""
+
+    def equal(batch: Batch) -> Batch:
+        reward = 0.3 * (batch.group + 1.0)  # differs between groups
+        paid = torch.zeros(batch.mask.shape)
+        return replace(batch, reward=reward, outcome=reward, turn_reward=paid)
+
+    return _compares_members(recipe) or _gives_nothing(recipe.advantage, equal)
+
+
+def needs_several_members(recipe: Recipe) -> bool:
+    """Check whether groups of one teach nothing, whatever they earned."""
+
+    def alone(batch: Batch) -> Batch:
+        return replace(batch, group=torch.arange(len(batch)))
+
+    return _compares_members(recipe) or _gives_nothing(recipe.advantage, alone)
+
+
+def require_members_that_differ(recipe: Recipe, sampling: Sampling) -> None:
+    """Refuse group size 1 and temperature 0 for methods that compare members of a group.
+
+    Raises:
+        CardError: naming the option to change.
+    """
+    size = recipe.rollout.size
+    if (size is None or size > 1) and sampling.temperature > 0:
+        return
+    if not needs_several_members(recipe):
+        return
+    method = type(recipe.advantage).__name__
+    if size == 1:
+        raise CardError(
+            f"{method} compares the members of a group, and groups of one teach it nothing: "
+            "rollout.size must be at least 2, got 1"
+        )
+    raise CardError(
+        f"{method} compares the members of a group, which at temperature 0 are all the same: "
+        "sampling.temperature must be above 0, got 0"
+    )
+
+
+def _compares_members(recipe: Recipe) -> bool:
+    """Check whether a loss compares members (pairs of DPO)."""
+    return any(loss.whole_groups for loss in recipe.loss)
+
+
+def _gives_nothing(estimator: Any, change: Any) -> bool:
+    """Check whether all advantages of a changed random batch are exactly 0."""
+    batch = change(sample_batch(0, signals=sorted(estimator.requires)))
+    try:
+        estimate = copy.deepcopy(estimator).estimate(batch, {})
+    except (RuntimeError, ValueError, IndexError, KeyError):
+        return False  # random batches do not suit the estimator: nothing is known of it
+    if not isinstance(estimate, Estimate):
+        return False  # the first update says what it should be
+    advantage = estimate.adv
+    if advantage.shape not in (batch.mask.shape[:1], batch.mask.shape):
+        return False  # likewise
+    mask = batch.mask if advantage.ndim == 2 else batch.mask.any(1)
+    return bool((advantage[mask] == 0).all())

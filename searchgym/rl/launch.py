@@ -16,15 +16,15 @@ from ..policies.model_folder import require_renderer, sampling_of
 from ..policies.note import read_note
 from ..utils.files import read_json, write_whole
 from ..utils.trust import check_sources, named_sources, registered_only
-from .comparison import require_members_that_differ
 from .critics.registry import check_critic_table
+from .diagnostics import require_members_that_differ
 from .log import CHECKPOINT, LOG, Log
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .recipe import TABLES as OF_RECIPE
 from .roles import check_roles
 from .run_folder import FREE
+from .slots.protocols import REGISTRY
 from .slots.records import SHARED
-from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
     from ..envs.search import SearchEnv

@@ -10,7 +10,7 @@ import numpy as np
 from .ops.groups import all_alike
 from .ops.ratios import kl, log_ratio
 from .ops.tokens import masked, masked_mean
-from .signals.outcome import total
+from .signals import total
 from .slots.batch import Batch
 from .slots.records import POLICY, Played, Scored
 

@@ -24,8 +24,7 @@ import torch
 from torch import Tensor
 
 from ..errors import CardError, EngineError, MissingExtraError
-from .packing import pack, unpack
-from .slots.records import Group
+from .slots.records import Group, pack, unpack
 
 if TYPE_CHECKING:
     from ..policies.causal_lm import CausalLMPolicy

@@ -1,30 +1,31 @@
-"""A method: one object per slot, from a name, a TOML file or a table."""
+"""A method: one object per slot, from a name, a TOML file or a table; its training's options."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from ..core.rules import checked_switch
 from ..curricula import Uniform
 from ..envs.search import SearchEnv
 from ..errors import CardError, unknown
-from ..objects import load_known
+from ..objects import build, check_whole, is_number, load_known
 from ..policies.model_folder import sampling_of
 from ..policies.scoring import TOKEN_MEASURES
 from ..scoring.metrics import RL, SOMETIMES
 from ..utils.state_file import under
 from .critics.registry import check_critic_table
-from .data.curriculum import ByCurriculum
-from .data.uniform import UniformTasks
+from .data import ByCurriculum, UniformTasks
 from .measures import loss_metrics
 from .recipe_files import read, shipped
-from .reference import MovingReference
 from .slots.protocols import (
+    REGISTRY,
     AdvantageEstimator,
     CoefficientSchedule,
     DataPolicy,
@@ -33,10 +34,63 @@ from .slots.protocols import (
     RewardTransform,
     RolloutStrategy,
     Signal,
-    SlotObject,
+    Slot,
+    SlotName,
+    make,
 )
-from .slots.registry import REGISTRY, SlotName, make
 from .slots.samples import loss_statistics
+
+if TYPE_CHECKING:
+    from ..policies.trainable import TrainableLM
+
+
+class MovingReference:
+    """Moves the reference after every ``every``-th training step: θ_ref ← θ_ref + ``share`` ·
+    (θ - θ_ref).
+
+    With ``every`` 1 the reference is an exponential moving average of the policy; with ``share`` 1
+    it is the policy of up to ``every`` steps ago. In several processes each moves its own copy, of
+    the same weights.
+
+    Args:
+        every: Training steps from one move to the next.
+        share: Share of the policy, in (0, 1].
+
+    Raises:
+        ValueError: one of them is out of its range.
+    """
+
+    def __init__(self, every: int = 1, share: float = 1.0) -> None:
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise ValueError(f"every is a number of steps, at least 1, got {every!r}")
+        if not is_number(share) or not 0 < share <= 1:
+            raise ValueError(f"share is in (0, 1], got {share!r}")
+        self.every, self.share = every, float(share)
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> MovingReference | None:
+        """Make one from a recipe's table; None from an empty one.
+
+        Raises:
+            CardError: an unknown option, or one out of its range.
+        """
+        made: MovingReference | None = build("[reference]", cls, table) if table else None
+        return made
+
+    def require_copy(self, lm: TrainableLM) -> None:
+        """``CardError`` unless ``lm`` keeps a copy of its weights that can move."""
+        if not lm.has_copy:
+            raise CardError(
+                "the recipe's [reference] moves a copy of the weights, and none is kept: "
+                "TrainableLM(…, reference=True) without lora; the reference of adapters is the "
+                "model without them, which stands still"
+            )
+
+    def after(self, steps: int, lm: TrainableLM) -> None:
+        """Move the reference if it is due when ``steps`` steps are done."""
+        if steps % self.every == 0:
+            lm.blend_reference(self.share)
+
 
 SEVERAL: tuple[SlotName, ...] = ("signal", "reward", "loss")
 """Slots that hold a list."""
@@ -73,7 +127,7 @@ class Recipe:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Options of the policy's sampling (:class:`~searchgym.llms.base.Sampling`), likewise."""
     reference: Mapping[str, Any] = field(default_factory=dict)
-    """Times and extent of the reference's moves (:class:`~searchgym.rl.reference.MovingReference`);
+    """Times and extent of the reference's moves (:class:`~searchgym.rl.recipe.MovingReference`);
     empty: it stays what the model was before training."""
     table: Mapping[str, Any] = field(default_factory=dict)
     """Table it was made of."""
@@ -114,7 +168,7 @@ class Recipe:
         sampling_of(slots["sampling"])
         return cls(**slots, table=table)
 
-    def parts(self) -> Iterator[tuple[str, SlotObject]]:
+    def parts(self) -> Iterator[tuple[str, Slot]]:
         """(place, object), e.g. ``("loss.0", …)``."""
         for f in fields(self):
             value = getattr(self, f.name)
@@ -148,12 +202,12 @@ class Recipe:
         if "clip_scale" in self.advantage.provides and not self.scales_clip:
             raise CardError(f"advantage ({type(self.advantage).__name__}) {UNREAD_SCALE}")
         for place, part in self.parts():
-            if getattr(part, "unsampled", False):
+            if part.unsampled:
                 self.require_sampled(f"{place} ({type(part).__name__}) gives members")
         driven = {"lr", *(loss.name for loss in self.loss)}
         for _, part in self.parts():
-            driven |= getattr(part, "reads", frozenset())
-        for name in sorted(getattr(self.schedule, "names", ())):
+            driven |= part.reads
+        for name in sorted(self.schedule.names):
             if name not in driven and not name.startswith("w_"):
                 raise CardError(unknown("coefficient of the schedule", name, sorted(driven)))
 
@@ -161,9 +215,7 @@ class Recipe:
         """``CardError`` for a metric that a part reads (``Slot.watches``) and this training does
         not log; ``rewards``: the parts of the environment's reward."""
         watched = [
-            (place, part, name)
-            for place, part in self.parts()
-            for name in sorted(getattr(part, "watches", ()))
+            (place, part, name) for place, part in self.parts() for name in sorted(part.watches)
         ]
         if not watched:
             return
@@ -199,7 +251,7 @@ class Recipe:
     @property
     def scales_clip(self) -> bool:
         """True if some loss reads an estimator's factors on the clip range."""
-        return any(getattr(loss, "scales_clip", False) for loss in self.loss)
+        return any(loss.scales_clip for loss in self.loss)
 
     def needs(self, name: str) -> bool:
         """Check whether any part reads it."""
@@ -214,12 +266,7 @@ class Recipe:
         """Make a copy whose parts that remember (the tasks' order, stores, reward models) are its
         own, so that two trainings by one recipe do not go on with each other's."""
 
-        def own(part: Any) -> Any:
-            if isinstance(part, tuple):
-                return tuple(map(own, part))
-            return deepcopy(part) if part.state_dict() or hasattr(part, "tensors") else part
-
-        return replace(self, **{slot: own(getattr(self, slot)) for slot in REGISTRY})
+        return replace(self, **{slot: deepcopy(getattr(self, slot)) for slot in REGISTRY})
 
     def state_dict(self) -> dict[str, Any]:
         return {place: part.state_dict() for place, part in self.parts()}
@@ -233,14 +280,12 @@ class Recipe:
         return {
             f"{place}/{name}": value.detach().contiguous()
             for place, part in self.parts()
-            if hasattr(part, "tensors")
             for name, value in part.tensors().items()
         }
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         for place, part in self.parts():
-            if hasattr(part, "load_tensors"):
-                part.load_tensors(under(tensors, place))
+            part.load_tensors(under(tensors, place))
 
 
 LEARNT_FROM = {"teacher_logp": "teacher", "value": "critic"}
@@ -267,7 +312,7 @@ def _who_provides(name: str) -> str:
     names = []
     for slot, paths in REGISTRY.items():
         for known, path in paths.items():
-            if name in getattr(load_known(path), "provides", ()):
+            if name in load_known(path).provides:
                 names.append(f"{slot} {known!r}")
     if not names:
         return (
@@ -300,3 +345,88 @@ def under_curriculum(recipe: Recipe, env: SearchEnv) -> tuple[Recipe, SearchEnv]
 
 
 __all__ = ["DEFAULTS", "SEVERAL", "TABLES", "Recipe", "read", "shipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """Training options that do not depend on the method; a recipe's ``train`` table changes the
+    defaults."""
+
+    steps: int = 100
+    """Number of training steps."""
+    tasks: int = 8
+    """Tasks per step; each is played by one group of episodes."""
+    epochs: int = 1
+    """Passes over a step's trajectories."""
+    minibatches: int = 1
+    """Optimizer updates per pass; each takes whole trajectories."""
+    lr: float = 1e-6
+    """AdamW learning rate."""
+    muon_lr: float = 0.0
+    """Muon learning rate for the matrices within layers; 0 trains them by AdamW, too."""
+    max_norm: float = 1.0
+    """Gradient clipping threshold (L2 norm)."""
+    tokens: int = 16_384
+    """Padded tokens per forward and backward pass. Bounds memory; results differ by rounding."""
+    reset_optimizer: bool = False
+    """Reset the optimizer's state at each step (Kimi k1.5, arXiv 2501.12599)."""
+    save_every: int = 50
+    """Steps between checkpoints; the last step is always saved."""
+    save_rollouts: int = 0
+    """Trajectories per step to keep in the run's folder with tokens, masks, log-probabilities and
+    advantages (``rl.run_folder``), for ``searchgym view``."""
+    agreement: float | None = None
+    """Largest difference, in nats per token, between log-probabilities of the trainer and of a
+    generator with weights of its own (vLLM); None chooses by precision (``rl.diagnostics``)."""
+    seed: int = 0
+    """Seed of tasks, sampling order and minibatches."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "tasks", "epochs", "minibatches", "tokens", "save_every"):
+            check_whole(name, getattr(self, name), 1)
+        for name in ("save_rollouts", "seed"):
+            check_whole(name, getattr(self, name), 0)
+        checked_switch("reset_optimizer", self.reset_optimizer)
+        if not (is_number(self.lr) and self.lr > 0):
+            raise CardError(f"lr must be a finite number above 0, got {self.lr!r}")
+        if not (is_number(self.muon_lr) and self.muon_lr >= 0):
+            raise CardError(f"muon_lr must be a finite number of at least 0, got {self.muon_lr!r}")
+        if not (_may_be_infinite(self.max_norm) and self.max_norm > 0):
+            raise CardError(f"max_norm must be a number above 0, got {self.max_norm!r}")
+        least = self.agreement
+        if least is not None and not (_may_be_infinite(least) and least > 0):
+            raise CardError(f"agreement must be a number above 0 or None, got {least!r}")
+
+    @classmethod
+    def of(cls, recipe: Recipe, **changes: Any) -> TrainConfig:
+        """Build the recipe's options with ``changes``.
+
+        Raises:
+            CardError: an unknown option, or a value that cannot be.
+        """
+        options, known = {**recipe.train, **changes}, [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise CardError(unknown("training option", str(name), known))
+        return cls(**options)
+
+    @classmethod
+    def given(cls, config: TrainConfig | None, recipe: Recipe) -> TrainConfig:
+        """Return the options that a training was given; without any, the recipe's.
+
+        Raises:
+            CardError: it is something else, such as a table.
+        """
+        if config is None:
+            return cls.of(recipe)
+        if not isinstance(config, cls):
+            options = "(…)" if not isinstance(config, Mapping) else "(**options)"
+            raise CardError(
+                f"config must be a TrainConfig, got {type(config).__name__}: {config!r:.80}; "
+                f"write TrainConfig{options}"
+            )
+        return config
+
+
+def _may_be_infinite(value: object) -> bool:
+    return is_number(value) or value == math.inf

@@ -23,7 +23,7 @@ def roles_asked(recipe: Recipe) -> dict[str, str]:
     return {
         role: f"{place} ({type(part).__name__})"
         for place, part in recipe.parts()
-        for role in sorted(getattr(part, "roles", ()))
+        for role in sorted(part.roles)
     }
 
 
@@ -48,7 +48,7 @@ def check_roles(recipe: Recipe, roles: Mapping[str, Agent | str], lm: Any) -> No
             own = "the policy is the model in training" if role == POLICY else ""
             none = "this recipe asks for no roles"
             raise CardError(own or (unknown("role", role, asked) if asked else f"{none}: {role!r}"))
-        frozen = any(role in getattr(part, "frozen", ()) for _, part in recipe.parts())
+        frozen = any(role in part.frozen for _, part in recipe.parts())
         if who == SHARED and frozen:
             raise CardError(
                 f"{asked[role]} does not train its {role!r}: give an agent, not {who!r}"

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..core.trajectory import Trajectory, to_line
@@ -277,10 +276,8 @@ def _step_of(line: bytes) -> int | None:
     return step if isinstance(step, int) and line.endswith(b"\n") else None
 
 
-def _by_token(adv: torch.Tensor | None, place: int, count: int) -> list[float]:
-    """(count,) advantages of a trajectory's sampled tokens; 0 where the method has none."""
-    if adv is None:
-        return [0.0] * count
+def _by_token(adv: Tensor, place: int, count: int) -> list[float]:
+    """(count,) advantages of a trajectory's sampled tokens."""
     mine = adv[place].detach().double().cpu().numpy()
     return np.broadcast_to(mine, (count,) if mine.ndim == 0 else mine.shape)[:count].tolist()
 

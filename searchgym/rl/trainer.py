@@ -29,11 +29,16 @@ from ..rewards.registry import FINAL, TURN
 from ..types import Agent
 from ..utils.files import FolderLock
 from .asynchronous.rollouts import AsyncRollouts
-from .comparison import compares_groups, require_members_that_differ
-from .config import TrainConfig as TrainConfig
 from .credit import compare, score_groups
 from .critics.base import ValueModel
-from .diagnostics import CollapseMonitor, require_agreement, tolerance, warn_of_idle_options
+from .diagnostics import (
+    CollapseMonitor,
+    compares_groups,
+    require_agreement,
+    require_members_that_differ,
+    tolerance,
+    warn_of_idle_options,
+)
 from .log import CHECKPOINT, LOG, Log
 from .measures import (
     batch_metrics,
@@ -43,8 +48,8 @@ from .measures import (
     staleness_metrics,
 )
 from .processes import SingleProcess
-from .recipe import Recipe, under_curriculum
-from .reference import MovingReference
+from .recipe import MovingReference, Recipe, under_curriculum
+from .recipe import TrainConfig as TrainConfig
 from .roles import check_roles, checked_lm
 from .run_folder import ROLLOUTS, SavedRollouts, load_checkpoint, save_checkpoint
 from .slots.batch import Batch
@@ -122,7 +127,7 @@ class Trainer:
         updates = self.config.epochs * self.config.minibatches
         warn_of_idle_options(self.recipe, RunFacts(updates, most_tokens))
         require_members_that_differ(self.recipe, self.policy.sampling)
-        if not getattr(self.recipe.rollout, "unsampled", False):
+        if not self.recipe.rollout.unsampled:
             require_own_distribution(self.policy.sampling, "the policy's sampling")
         self.processes = processes or SingleProcess()
         if self.config.tasks % self.processes.count or (rollouts and self.processes.count > 1):
@@ -350,12 +355,10 @@ class Trainer:
                 batch.old_logp = batch_logp(self.processes, batch, self.lm.logp)
             if wanted := recipe.token_measures:
                 ids = sampled_ids(batch.rows)  # the same columns in all processes
-                measured = batch_measures(
+                batch.measures = batch_measures(
                     self.processes, batch,
                     lambda rows: self.lm.score(rows, measures=wanted, among=ids).measures,
                 )  # fmt: skip
-                for name, values in measured.items():
-                    setattr(batch, name, values)
             if recipe.needs("ref_logp"):
                 batch.ref_logp = batch_logp(self.processes, batch, self.lm.reference_logp)
             if recipe.needs("teacher_logp"):
@@ -398,7 +401,7 @@ def _require_watched(recipe: Recipe, metrics: Mapping[str, float]) -> None:
     """``CardError`` for a metric that a part reads and a step with an update has not logged; parts
     of rewards are logged where an episode earns them."""
     for place, part in recipe.parts():
-        for name in sorted(getattr(part, "watches", ())):
+        for name in sorted(part.watches):
             if "loss" in metrics and name not in metrics and not name.startswith("rewards/"):
                 raise CardError(
                     f"{place} ({type(part).__name__}) reads the metric {name!r}: "

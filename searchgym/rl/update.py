@@ -20,12 +20,11 @@ from ..policies.trainable import TrainableLM
 from ..seeding import stream
 from ..utils.memory import give_back
 from ..utils.state_file import full_tensor
-from .config import TrainConfig
 from .measures import loss_metrics
 from .processes import SingleProcess
-from .recipe import Recipe
+from .recipe import Recipe, TrainConfig
 from .slots.batch import Batch, Mean, Output, Totals, in_lines
-from .slots.protocols import Result, UpdateWide
+from .slots.protocols import Result
 
 
 class Updater:
@@ -154,7 +153,7 @@ class Updater:
 
     def _units(self, batch: Batch) -> list[list[int]]:
         """Indices of trajectories that must stay together: each alone, or whole groups."""
-        if not any(getattr(loss, "whole_groups", False) for loss in self.recipe.loss):
+        if not any(loss.whole_groups for loss in self.recipe.loss):
             return [[i] for i in range(len(batch))]
         numbers = batch.group.tolist()
         return [[i for i, g in enumerate(numbers) if g == n] for n in dict.fromkeys(numbers)]
@@ -168,12 +167,11 @@ def prepare_losses(
 ) -> None:
     """Note in a mini-batch what losses find out from all of it; ``logp`` gives (N, T) under the
     current weights, and is asked at most once."""
-    wide = [loss for loss in recipe.loss if isinstance(loss, UpdateWide)]
     output = None
-    if any(loss.prepares_with_logp for loss in wide):
+    if any(loss.prepares_with_logp for loss in recipe.loss):
         with torch.no_grad():
             output = Output(logp())
-    for loss in wide:
+    for loss in recipe.loss:
         batch.notes |= loss.prepare(batch, output, coef)
 
 
@@ -223,7 +221,7 @@ def batch_measures(
 
 def _cause(batch: Batch) -> str:
     """Advice for an update that is not finite."""
-    if batch.adv is not None:
+    if batch.credit is not None:
         broken = int((~batch.adv.isfinite()).reshape(len(batch), -1).any(1).sum())
         if broken:
             return (

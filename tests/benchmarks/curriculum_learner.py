@@ -17,7 +17,7 @@ from searchgym.core.episode import Episode, run_tools
 from searchgym.curricula import Curriculum
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
-from searchgym.rl.advantages.rloo import rloo_advantages
+from searchgym.rl.advantages.group_relative import rloo_advantages
 from searchgym.seeding import derive, stream
 from searchgym_agents.candidate.features import FeatureBuilder
 from searchgym_agents.candidate.scorer import CandidateScorer, segment_log_softmax, stack

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.signals.outcome import total
+from searchgym.rl.signals import total
 from searchgym.rl.slots.records import Played, TaskPlan, Workers
 
 

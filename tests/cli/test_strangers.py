@@ -136,7 +136,7 @@ def test_no_name_on_the_command_line_ends_the_process(cli: Cli, here: Path) -> N
 # --- a run's folder -------------------------------------------------------------------------------
 SCHEDULE = """
 open({ran!r}, "a").write("x")
-from searchgym.rl.schedules.coefficients import Constant
+from searchgym.rl.schedules import Constant
 class Mine(Constant):
     note = "as it was"
 """

@@ -26,8 +26,7 @@ from searchgym.cli.live import Screen, chosen, quiet_loading, sparkline
 from searchgym.errors import CardError, MissingExtraError
 from searchgym.reports.page import save_curve
 from searchgym.rl.launch import Plan, changed
-from searchgym.rl.log import read_log
-from searchgym.rl.trackers import Trackers, identity
+from searchgym.rl.log import Trackers, identity, read_log
 from tests.llms.server import free_port
 from tests.rl.colours import CORPUS, TASKS, player, tokenizer
 

@@ -12,7 +12,7 @@ from searchgym.core.rules import LEAST, NONE_ALLOWED, SWITCHES, Rules
 from searchgym.envs.options import Options
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
-from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.protocols import make
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
 
 IMPOSSIBLE = [True, "3", 2.0, math.nan, math.inf, -math.inf, [3], -1, -(10**400)]

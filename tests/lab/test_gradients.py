@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
-from searchgym.rl.config import TrainConfig
 from searchgym.rl.credit import compare
 from searchgym.rl.processes import SingleProcess
+from searchgym.rl.recipe import TrainConfig
 from searchgym.rl.recipe_files import read
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.update import Updater

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.samples import sample_batch
 
 
@@ -27,7 +27,7 @@ def turns(paid: list[list[float]], **signals: list[list[float]]) -> Batch:
     return replace(
         plain, mask=mask, turn=turn, group=torch.zeros(len(paid), dtype=torch.long),
         reward=reward.sum(1), outcome=torch.zeros(len(paid)), turn_reward=reward,
-        length=mask.sum(1), old_logp=None, ref_logp=None,
+        old_logp=None, ref_logp=None,
         signals={name: torch.tensor(values) for name, values in signals.items()},
     )  # fmt: skip
 

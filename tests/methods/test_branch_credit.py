@@ -12,11 +12,11 @@ import torch
 
 from searchgym.core.episode import Episode
 from searchgym.errors import CardError
-from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
+from searchgym.rl.advantages.group_relative import dr_grpo_advantages
 from searchgym.rl.ops.branches import segments, values
 from searchgym.rl.slots.batch import Batch, Output
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Played
-from searchgym.rl.slots.registry import make
 from searchgym.seeding import stream
 from searchgym_agents.methods.r3l import opmd_loss
 from searchgym_agents.methods.step_apo import step_pairs

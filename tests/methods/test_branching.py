@@ -17,15 +17,23 @@ import torch
 from searchgym.core.episode import run_tools
 from searchgym.core.trajectory import read_jsonl
 from searchgym.errors import CardError, CheckError
-from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.branching import Branching, TurnTree
 from searchgym.rl.run_folder import ROLLOUTS
-from searchgym.rl.signals.outcome import total
+from searchgym.rl.signals import total
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.protocols import make
+from searchgym.rl.slots.records import (
+    Group,
+    Played,
+    Rewards,
+    Scored,
+    TaskPlan,
+    Workers,
+    pack,
+    unpack,
+)
 from searchgym.rl.trainer import Trainer
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import tree

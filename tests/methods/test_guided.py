@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from searchgym.errors import CardError
-from searchgym.rl.packing import pack, unpack
-from searchgym.rl.signals.outcome import total
+from searchgym.rl.signals import total
 from searchgym.rl.slots import contracts
 from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.records import Rewards, Scored
-from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.protocols import make
+from searchgym.rl.slots.records import Rewards, Scored, pack, unpack
 from tests.methods.trees import plans, played, workers
 
 

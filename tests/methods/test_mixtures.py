@@ -15,14 +15,14 @@ from torch import Tensor
 
 from searchgym.curricula.schedules import make_schedule
 from searchgym.errors import CardError, CheckError
-from searchgym.rl.data.uniform import UniformTasks
-from searchgym.rl.losses.sft import SFTLoss
+from searchgym.rl.data import UniformTasks
+from searchgym.rl.losses.likelihood import SFTLoss
 from searchgym.rl.recipe import Recipe, read
-from searchgym.rl.rollouts.with_experts import WithExperts
+from searchgym.rl.rollouts.demonstrations import WithExperts
 from searchgym.rl.slots import contracts
-from searchgym.rl.slots.batch import Batch, Output
+from searchgym.rl.slots.batch import Batch, Estimate, Output
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import group_of, sample_batch
 from searchgym.types import Task
 from searchgym_agents.methods.chord import Mix
@@ -149,7 +149,6 @@ def test_chords_weight_of_a_token() -> None:
     chance = torch.tensor([[0.5, 0.1, 0.9]])
     batch = replace(
         sample_batch(0).take([0]), sampled_logp=chance.log(), mask=torch.ones(1, 3).bool(),
-        length=torch.tensor([3]),
     )  # fmt: skip
     got = gradient({"use": "sft", "weighting": "p(1-p)"}, batch)
     close(got, [[-0.25 / 3, -0.09 / 3, -0.09 / 3]], 1e-6)
@@ -473,7 +472,7 @@ def test_a_replayed_ratio_is_to_the_weights_that_drew_it() -> None:
     batch = sample_batch(0).take([0, 1])
     now = batch.sampled_logp
     batch = replace(
-        batch, sampled_logp=now - np.log(2), old_logp=now, adv=torch.ones(2),
+        batch, sampled_logp=now - np.log(2), old_logp=now, credit=Estimate(torch.ones(2)),
         replayed=torch.tensor([False, True]), expert=torch.zeros(2).bool(),
     )  # fmt: skip
 

@@ -20,11 +20,19 @@ from searchgym.errors import CardError
 from searchgym.rl.credit import score_groups
 from searchgym.rl.launch import Plan
 from searchgym.rl.measures import episode_metrics, role_metrics
-from searchgym.rl.packing import pack, unpack
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.slots.batch import Batch, Output
-from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.batch import Batch, Estimate, Output
+from searchgym.rl.slots.protocols import make
+from searchgym.rl.slots.records import (
+    Group,
+    Played,
+    Rewards,
+    Scored,
+    TaskPlan,
+    Workers,
+    pack,
+    unpack,
+)
 from searchgym.rl.slots.samples import sample_batch
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.types import CallContext, Failure, Hit, Query, Ranking, ToolCall
@@ -149,7 +157,7 @@ def of_roles(roles: Sequence[str], siblings: Sequence[int], rewards: Sequence[fl
     ones = torch.ones_like(batch.mask)
     return replace(
         batch, members=members, siblings=torch.tensor(siblings), group=batch.group * 0,
-        reward=torch.tensor(rewards), mask=ones, length=ones.sum(1),
+        reward=torch.tensor(rewards), mask=ones,
     )  # fmt: skip
 
 
@@ -173,7 +181,7 @@ def test_role_masks_are_disjoint_and_complete() -> None:
     """A loss kept to one role has no gradient elsewhere, and those of all roles have the whole's
     where tokens are summed."""
     batch = of_roles(ROLES, SIBLINGS, [1.0] * 7)
-    batch = replace(batch, adv=torch.arange(1.0, 8.0), old_logp=batch.sampled_logp)
+    batch = replace(batch, credit=Estimate(torch.arange(1.0, 8.0)), old_logp=batch.sampled_logp)
 
     def gradient(role: str) -> torch.Tensor:
         loss = make("loss", {"use": "among", "members": ["played", "expert", "replayed"],

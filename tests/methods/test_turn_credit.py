@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.rl.advantages.grpo import grpo_advantages
+from searchgym.rl.advantages.group_relative import grpo_advantages
 from searchgym.rl.ops.turns import standardized, turn_returns
-from searchgym.rl.signals.influence import Influence
+from searchgym.rl.signals import Influence
 from searchgym.rl.slots.batch import Batch
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import sample_batch
 from searchgym_agents.methods.a2tgpo import clip_factor, per_root
 from searchgym_agents.methods.decs import redundant_turns
@@ -241,9 +241,12 @@ def two_words(said: list[list[int]], reward: list[float]) -> Batch:
     mask = torch.ones(n, width, dtype=torch.bool)
     return replace(
         sample_batch(0).take(range(n)), mask=mask, group=torch.zeros(n, dtype=torch.long),
-        turn=torch.zeros(n, width, dtype=torch.long), length=mask.sum(1),
+        turn=torch.zeros(n, width, dtype=torch.long),
         reward=torch.tensor(reward), outcome=torch.tensor(reward), turn_reward=None,
-        hidden=torch.ones(n, width, 1), logit_gradient=own - torch.full((n, width, 2), 0.5),
+        measures={
+            "hidden": torch.ones(n, width, 1),
+            "logit_gradient": own - torch.full((n, width, 2), 0.5),
+        },
     )  # fmt: skip
 
 

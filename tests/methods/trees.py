@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from searchgym.rl.slots.batch import Batch
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Group, Played, TaskPlan, Workers
-from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import group_of
 from searchgym_agents.lab.policy import TabularLM, skilled
 from searchgym_agents.lab.tree import grow
@@ -58,7 +58,7 @@ def forest(
     zeros = torch.zeros(n, width)
     made = Batch(
         list[Played](group_of(n).members), mask, turn, torch.zeros(n, dtype=torch.long),
-        torch.tensor(reward), mask.sum(1), zeros, torch.zeros(n, dtype=torch.bool),
+        torch.tensor(reward), zeros, torch.zeros(n, dtype=torch.bool),
         torch.zeros(n, dtype=torch.bool), number=torch.arange(n), parent=torch.tensor(parent),
         siblings=torch.tensor(root), since=torch.tensor(since), outcome=torch.tensor(reward),
         old_logp=zeros - 1, ref_logp=zeros,

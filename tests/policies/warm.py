@@ -15,7 +15,7 @@ from searchgym.llms.sft import SftConfig, SftTrainer
 from searchgym.llms.sft_data import encode
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.signals.outcome import total
+from searchgym.rl.signals import total
 from searchgym.rl.slots.records import Group, TaskPlan, Workers
 from searchgym.types import Failure
 from tests.rl.colours import TASKS, _pairs, setting, tokenizer

@@ -22,8 +22,7 @@ from searchgym.evaluation.result import EvalResult, compare
 from searchgym.evaluation.run import evaluate
 from searchgym.rewards import Reward, per_turn
 from searchgym.rl.minimal import total
-from searchgym.rl.signals.outcome import Parts, Return
-from searchgym.rl.signals.turns import TurnParts, TurnReturns
+from searchgym.rl.signals import Parts, Return, TurnParts, TurnReturns
 from searchgym.rl.slots.records import Group, Played, TaskPlan
 from searchgym.scoring import SCORING_VERSION
 
@@ -262,7 +261,7 @@ def test_info_tells_nothing_of_gold_passages_before_the_end() -> None:
 
 
 def test_groups_travel_between_processes() -> None:
-    from searchgym.rl.packing import pack, unpack
+    from searchgym.rl.slots.records import pack, unpack
 
     (group,) = groups(SPEC)
     packed = json.loads(json.dumps([(snapshot,) for snapshot, *_ in pack(group)]))

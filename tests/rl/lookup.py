@@ -151,7 +151,7 @@ def player(seed: int = 0, **options: Any) -> tuple[TrainableLM, CausalLMPolicy]:
 
 def roles_of(recipe: Recipe, seed: int = 9) -> dict[str, Agent | str]:
     """Who plays what a recipe asks for: frozen roles the warm model, all others the policy."""
-    frozen: frozenset[str] = getattr(recipe.rollout, "frozen", frozenset())
+    frozen = recipe.rollout.frozen
     return {r: player(seed)[1] if r in frozen else "shared" for r in roles_asked(recipe)}
 
 

@@ -8,16 +8,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from searchgym.rl.advantages.distillation import distillation_advantages
-from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
-from searchgym.rl.advantages.grpo import grpo_advantages
+from searchgym.rl.advantages.group_relative import (
+    dr_grpo_advantages,
+    grpo_advantages,
+    reinforce_pp_baseline_advantages,
+    rloo_advantages,
+)
 from searchgym.rl.advantages.reinforce import (
     RunningMean,
     reinforce_advantages,
+    reinforce_pp_advantages,
+    remax_advantages,
 )
-from searchgym.rl.advantages.reinforce_pp import reinforce_pp_advantages
-from searchgym.rl.advantages.reinforce_pp_baseline import reinforce_pp_baseline_advantages
-from searchgym.rl.advantages.remax import remax_advantages
-from searchgym.rl.advantages.rloo import rloo_advantages
 from searchgym.rl.ops.tokens import at_last_token, moments, whiten
 from searchgym.rl.ops.turns import reward_to_go
 from searchgym_agents.methods.igpo import grpo_step_advantages

@@ -8,16 +8,14 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
-from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
-from searchgym.rl.advantages.grpo import grpo_advantages
-from searchgym.rl.advantages.rloo import rloo_advantages
-from searchgym.rl.losses.cispo import cispo_loss
-from searchgym.rl.losses.dpo import dpo_loss
-from searchgym.rl.losses.entropy import entropy_loss
-from searchgym.rl.losses.gspo import gspo_loss
-from searchgym.rl.losses.kl import kl_loss
-from searchgym.rl.losses.ppo import ppo_loss
-from searchgym.rl.losses.reinforce import reinforce_loss
+from searchgym.rl.advantages.group_relative import (
+    dr_grpo_advantages,
+    grpo_advantages,
+    rloo_advantages,
+)
+from searchgym.rl.losses.likelihood import dpo_loss
+from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
+from searchgym.rl.losses.regularizers import entropy_loss, kl_loss
 from tests.llms import tiny
 
 pytestmark = pytest.mark.contract

@@ -12,21 +12,23 @@ import torch
 
 from searchgym.errors import CardError
 from searchgym.llms.base import Sampling
-from searchgym.rl.comparison import (
+from searchgym.rl.data import Dynamic
+from searchgym.rl.diagnostics import (
+    TRACKED,
+    CollapseMonitor,
+    CollapseWarning,
     compares_groups,
     needs_several_members,
     require_members_that_differ,
 )
-from searchgym.rl.data.dynamic import Dynamic
-from searchgym.rl.diagnostics import TRACKED, CollapseMonitor, CollapseWarning
 from searchgym.rl.launch import Plan
 from searchgym.rl.measures import group_metrics
 from searchgym.rl.ops.groups import all_alike
 from searchgym.rl.ops.turns import standardized
 from searchgym.rl.recipe import Recipe, read
+from searchgym.rl.slots.protocols import REGISTRY
+from searchgym.rl.slots.protocols import make as make_slot
 from searchgym.rl.slots.records import Rewards, Scored
-from searchgym.rl.slots.registry import REGISTRY
-from searchgym.rl.slots.registry import make as make_slot
 from searchgym.rl.slots.samples import group_of
 from searchgym.scoring.metrics import RL
 from searchgym_agents.methods.otb import otb_advantages

@@ -11,15 +11,14 @@ import torch
 from searchgym.errors import CardError, EngineError
 from searchgym.policies.trainable import Lora
 from searchgym.rl.advantages.ppo import ppo_advantages, turn_ppo_advantages
-from searchgym.rl.critics.base import ValueModel
+from searchgym.rl.critics.base import Critic, TurnCritic, ValueModel
 from searchgym.rl.critics.contract import check_critic
 from searchgym.rl.critics.registry import CRITICS, make_critic
-from searchgym.rl.critics.scalar import Critic, TurnCritic
 from searchgym.rl.launch import Plan
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.slots.batch import Batch
+from searchgym.rl.slots.batch import Batch, Estimate
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.registry import make
 from searchgym_agents.methods.ppo_hl_gauss import HLGaussCritic, target_histogram
 from tests.rl.colours import TASKS, player, setting
 
@@ -32,6 +31,10 @@ def played_batch() -> Batch:
     made = Batch.of([Scored(g, {}, Rewards(np.arange(4.0) / 4)) for g in groups])
     assert made is not None
     return made
+
+
+def fitted_to(returns: torch.Tensor) -> Estimate:
+    return Estimate(torch.zeros_like(returns), returns=returns)
 
 
 def batch_and_critic(lr: float = 1e-2) -> tuple[Batch, Critic]:
@@ -60,7 +63,7 @@ def test_equal_rows_go_through_the_body_once() -> None:
     torch.nn.init.ones_(critic.head.weight)
     twice = batch.take([0, 1, 0, 0])
     drawn = torch.Generator().manual_seed(0)
-    twice.returns = torch.rand(twice.mask.shape, generator=drawn)
+    twice.credit = fitted_to(torch.rand(twice.mask.shape, generator=drawn))
     with torch.no_grad():
         twice.value = critic.values(twice)
         alone = torch.cat([critic.values(batch.take([i])) for i in (0, 1, 0, 0)])
@@ -81,7 +84,7 @@ def test_equal_rows_go_through_the_body_once() -> None:
 def test_it_learns_returns() -> None:
     """The same for all: what can be said without knowing what will be drawn."""
     batch, critic = batch_and_critic()
-    batch.returns = torch.full(batch.mask.shape, 0.7)
+    batch.credit = fitted_to(torch.full(batch.mask.shape, 0.7))
     with torch.no_grad():
         batch.value = critic.values(batch)
     assert (batch.value == 0).all()
@@ -103,7 +106,7 @@ def test_what_it_learns_at_once_changes_memory_and_nothing_else() -> None:
         torch.nn.init.ones_(critic.head.weight)
         critic.tokens = tokens
         drawn = torch.Generator().manual_seed(0)
-        batch.returns = torch.rand(batch.mask.shape, generator=drawn)
+        batch.credit = fitted_to(torch.rand(batch.mask.shape, generator=drawn))
         with torch.no_grad():
             batch.value = critic.values(batch)
         events: list[str] = []
@@ -124,7 +127,7 @@ def test_what_it_learns_at_once_changes_memory_and_nothing_else() -> None:
 def test_minibatches_are_an_update_each_on_a_share_of_the_trajectories() -> None:
     batch, critic = batch_and_critic()
     drawn = torch.Generator().manual_seed(0)
-    batch.returns = torch.rand(batch.mask.shape, generator=drawn)
+    batch.credit = fitted_to(torch.rand(batch.mask.shape, generator=drawn))
     batch.value = torch.zeros(batch.mask.shape)
     _, other = batch_and_critic()
     critic.minibatches = 3
@@ -151,7 +154,7 @@ def ready(**options: Any) -> tuple[Batch, Critic]:
     """Something to learn, and a critic of a model that was loaded so."""
     batch, _ = batch_and_critic()
     drawn = torch.Generator().manual_seed(0)
-    batch.returns = torch.rand(batch.mask.shape, generator=drawn)
+    batch.credit = fitted_to(torch.rand(batch.mask.shape, generator=drawn))
     batch.value = torch.zeros(batch.mask.shape)
     critic = Critic(player(0, **options)[0], lr=1e-2)
     torch.nn.init.ones_(critic.head.weight)
@@ -208,7 +211,8 @@ def test_it_is_a_model_of_its_own() -> None:
     batch, critic = batch_and_critic()
     shared = {p.data_ptr() for p in lm.parameters()} & {p.data_ptr() for p in critic.parameters()}
     assert not shared
-    batch.returns, batch.value = torch.ones(batch.mask.shape), torch.zeros(batch.mask.shape)
+    batch.credit = fitted_to(torch.ones(batch.mask.shape))
+    batch.value = torch.zeros(batch.mask.shape)
     critic.fit(batch)
     assert torch.equal(torch.cat([p.detach().flatten() for p in lm.parameters()]), before)
     with pytest.raises(EngineError, match="has adapters"):
@@ -280,7 +284,7 @@ def test_hl_gauss_learns_returns_by_cross_entropy() -> None:
     batch, critic = played_batch(), HLGaussCritic(player(0)[0], lr=1e-2)
     with torch.no_grad():
         torch.testing.assert_close(critic.values(batch), 0.5 * batch.mask)
-    batch.returns = torch.full(batch.mask.shape, 0.7)
+    batch.credit = fitted_to(torch.full(batch.mask.shape, 0.7))
     losses = [critic.fit(batch)["critic/loss"] for _ in range(40)]
     assert losses[0] == pytest.approx(np.log(51), abs=1e-4)
     goal = target_histogram(torch.tensor(0.7), critic.edges, critic.sigma)
@@ -289,7 +293,7 @@ def test_hl_gauss_learns_returns_by_cross_entropy() -> None:
     with torch.no_grad():
         gap = (critic.values(batch) - 0.7)[batch.mask].abs().max()
     assert gap < 0.05
-    batch.returns = torch.where(batch.turn == 0, 0.7, 2.5)
+    batch.credit = fitted_to(torch.where(batch.turn == 0, 0.7, 2.5))
     told = critic.fit(batch)
     share = float((batch.turn[batch.mask] > 0).float().mean())
     assert told["critic/outside"] == pytest.approx(share)
@@ -311,7 +315,7 @@ def test_a_value_per_turn_makes_gae_over_tokens_gae_over_turns() -> None:
     by_turn, _ = turn_ppo_advantages(reward, value, batch.turn, batch.mask)
     torch.testing.assert_close(by_token, by_turn, atol=1e-5, rtol=1e-4)
     assert torch.equal(critic.asked(batch), starts)
-    batch.value_mask = batch.mask & ~starts
+    batch.credit = Estimate(by_turn, value_mask=batch.mask & ~starts)
     assert not critic.asked(batch).any(), "no place but those where values are read is fitted"
 
 

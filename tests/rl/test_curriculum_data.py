@@ -10,11 +10,11 @@ import pytest
 
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
-from searchgym.rl.data.curriculum import ByCurriculum
+from searchgym.rl.data import ByCurriculum
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.rollouts.chains import start
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.registry import make
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import TASKS, player, setting
 from tests.small import CORPUS
@@ -117,7 +117,7 @@ def test_tasks_that_change_are_a_new_pool() -> None:
 
 def test_a_data_policy_sees_the_world() -> None:
     """The trainer hands the environment to the plan; this policy asks about rare things only."""
-    from searchgym.rl.data.uniform import UniformTasks
+    from searchgym.rl.data import UniformTasks
 
     seen: list[Any] = []
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.rl.losses.decoupled import behaviour_weight, decoupled_loss
-from searchgym.rl.losses.ppo import ppo_loss
+from searchgym.rl.losses.policy_gradient import behaviour_weight, decoupled_loss, ppo_loss
 from searchgym.rl.slots.batch import Batch, Output
-from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.samples import sample_batch
 from searchgym_agents.methods.m2po import m2po_keep, m2po_loss
 from searchgym_agents.methods.m2po_areal import m2po_areal_keep

@@ -3,15 +3,17 @@ turns: tokens stand in the order in which they were written, whoever wrote them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from searchgym.policies.rows import TrainingRow
 from searchgym.rl.run_folder import SavedRollouts
-from searchgym.rl.slots.batch import Batch, in_lines
+from searchgym.rl.slots.batch import Batch, Estimate, in_lines
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan
-from searchgym.rl.slots.registry import make
 from tests.policies.test_rows import ANSWER, EDITED, TEXTS, Watched
 from tests.small import TASKS, episode
 
@@ -88,15 +90,12 @@ def test_the_outcome_is_paid_where_the_episode_ends(batch: Batch) -> None:
 def test_methods_that_tell_turns_apart_take_them(batch: Batch, method: object) -> None:
     estimator = make("advantage", method)
     value = torch.zeros(batch.mask.shape)
-    adv = estimator.estimate(
-        Batch(**{n: getattr(batch, n) for n in batch.__slots__} | {"value": value}), {}
-    ).adv
+    adv = estimator.estimate(replace(batch, value=value), {}).adv
     assert torch.isfinite(adv).all()
 
 
 def test_saved_rollouts_have_each_tokens_own_advantage(batch: Batch, tmp_path: object) -> None:
-    numbered = Batch(**{n: getattr(batch, n) for n in batch.__slots__})
-    numbered.adv = 10.0 * batch.turn
+    numbered = replace(batch, credit=Estimate(10.0 * batch.turn))
     saved = SavedRollouts(tmp_path / "r.jsonl", 1, _Tokens())  # type: ignore[operator]
     record = saved._trajectory(0, numbered, 0)
     for row in record.training["rows"]:

@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
-from searchgym.rl.advantages.dr_grpo import DrGRPO
-from searchgym.rl.losses.cispo import cispo_loss
-from searchgym.rl.losses.dpo import DPOLoss
-from searchgym.rl.losses.gspo import gspo_loss
+from searchgym.rl.advantages.group_relative import DrGRPO
+from searchgym.rl.losses.likelihood import DPOLoss
+from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss
 from searchgym.rl.slots.batch import Batch, Estimate, Output
 from searchgym.rl.slots.contracts import check_estimator
-from searchgym.rl.slots.registry import make
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.samples import group_of, sample_batch
 from searchgym_agents.methods.stratified_grpo import stratified_advantages
 from tests.rl.trainers import trainer, weights
@@ -173,7 +172,7 @@ def test_dpo_is_a_mean_over_pairs() -> None:
     reward = torch.tensor(scores, dtype=torch.float32)
     batch = Batch(
         list(group_of(n).members), mask, torch.zeros(n, 3, dtype=torch.long), group, reward,
-        mask.sum(1), logp, torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool),
+        logp, torch.zeros(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool),
         ref_logp=ref,
     )  # fmt: skip
     delta = (logp - ref).sum(1)

@@ -10,15 +10,13 @@ import pytest
 import torch
 
 from searchgym.rl.advantages.distillation import distillation_advantages
-from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
-from searchgym.rl.advantages.grpo import grpo_advantages
-from searchgym.rl.advantages.reinforce import reinforce_advantages
-from searchgym.rl.advantages.remax import remax_advantages
-from searchgym.rl.advantages.rloo import rloo_advantages
-from searchgym.rl.losses.cispo import cispo_loss
-from searchgym.rl.losses.gspo import gspo_loss
-from searchgym.rl.losses.ppo import ppo_loss
-from searchgym.rl.losses.reinforce import reinforce_loss
+from searchgym.rl.advantages.group_relative import (
+    dr_grpo_advantages,
+    grpo_advantages,
+    rloo_advantages,
+)
+from searchgym.rl.advantages.reinforce import reinforce_advantages, remax_advantages
+from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
 from searchgym_agents.methods.opo import opo_advantages
 
 P = 0.3

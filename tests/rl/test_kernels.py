@@ -23,7 +23,7 @@ from searchgym.rl.ops.tokens import (
     spread,
     whiten,
 )
-from searchgym.rl.rewards.overlong import overlong_penalty
+from searchgym.rl.rewards import overlong_penalty
 from searchgym_agents.methods.clip_cov import clip_cov_weight, covariance, kl_cov_tokens
 from searchgym_agents.methods.kimi import length_reward
 

@@ -5,15 +5,10 @@ import math
 import pytest
 import torch
 
-from searchgym.rl.critics.scalar import value_loss
-from searchgym.rl.losses.cispo import cispo_loss
-from searchgym.rl.losses.dpo import dpo_loss, outcome_pairs
-from searchgym.rl.losses.entropy import entropy_loss
-from searchgym.rl.losses.gspo import gspo_loss
-from searchgym.rl.losses.kl import kl_loss
-from searchgym.rl.losses.ppo import ppo_loss
-from searchgym.rl.losses.reinforce import reinforce_loss
-from searchgym.rl.losses.sft import sft_loss
+from searchgym.rl.critics.base import value_loss
+from searchgym.rl.losses.likelihood import dpo_loss, outcome_pairs, sft_loss
+from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
+from searchgym.rl.losses.regularizers import entropy_loss, kl_loss
 from searchgym_agents.methods.kimi import kimi_loss
 from searchgym_agents.methods.r3l import opmd_loss
 from searchgym_agents.methods.topr import topr_loss

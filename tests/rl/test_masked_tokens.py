@@ -12,23 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.rl.advantages.distillation import distillation_advantages
+from searchgym.rl.advantages.group_relative import reinforce_pp_baseline_advantages
 from searchgym.rl.advantages.ppo import (
     bi_level_ppo_advantages,
     ppo_advantages,
     turn_ppo_advantages,
 )
-from searchgym.rl.advantages.reinforce_pp import reinforce_pp_advantages
-from searchgym.rl.advantages.reinforce_pp_baseline import reinforce_pp_baseline_advantages
-from searchgym.rl.advantages.remax import remax_advantages
-from searchgym.rl.critics.scalar import value_loss
-from searchgym.rl.losses.cispo import cispo_loss
-from searchgym.rl.losses.dpo import dpo_loss
-from searchgym.rl.losses.entropy import entropy_loss
-from searchgym.rl.losses.gspo import gspo_loss
-from searchgym.rl.losses.kl import kl_loss
-from searchgym.rl.losses.ppo import ppo_loss
-from searchgym.rl.losses.reinforce import reinforce_loss
-from searchgym.rl.losses.sft import sft_loss
+from searchgym.rl.advantages.reinforce import reinforce_pp_advantages, remax_advantages
+from searchgym.rl.critics.base import value_loss
+from searchgym.rl.losses.likelihood import dpo_loss, sft_loss
+from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
+from searchgym.rl.losses.regularizers import entropy_loss, kl_loss
 from searchgym.rl.ops.ratios import kl, truncated_weight
 from searchgym.rl.ops.turns import turn_ends, turn_starts
 from searchgym_agents.methods.igpo import grpo_step_advantages

@@ -11,8 +11,8 @@ import torch
 
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.batch import Batch
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan
-from searchgym.rl.slots.registry import make
 from searchgym.rl.update import Updater
 from tests.policies.test_rows import TEXTS, Watched
 from tests.small import TASKS, episode

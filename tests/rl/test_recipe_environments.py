@@ -15,7 +15,7 @@ from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.critics.registry import make_critic
 from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.protocols import Slot
+from searchgym.rl.slots.protocols import AdvantageEstimator
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.types import TurnRequest
 from tests.rl.tiny import llama
@@ -122,7 +122,7 @@ class Itself:
         return f"{search}{found}<answer>{answer}</answer>"
 
 
-class Seen(Slot):
+class Seen(AdvantageEstimator):
     """Ones, and what the batch was."""
 
     relative = False
@@ -131,7 +131,7 @@ class Seen(Slot):
         self.batch: Batch | None = None
 
     def estimate(self, batch: Batch, coef: Any) -> Any:
-        from searchgym.rl.advantages.ones import Ones
+        from searchgym.rl.advantages.reinforce import Ones
 
         self.batch = batch
         return Ones().estimate(batch, coef)

@@ -20,7 +20,7 @@ from searchgym.cards import cards, load_object
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.plugins import registered_in
-from searchgym.rl.critics.scalar import Critic
+from searchgym.rl.critics.base import Critic
 from searchgym.rl.diagnostics import IdleOptionWarning
 from searchgym.rl.ops.ratios import kl
 from searchgym.rl.recipe import Recipe
@@ -35,7 +35,7 @@ from searchgym.rl.recipe_files import (
 )
 from searchgym.rl.slots.batch import Batch, Estimate
 from searchgym.rl.slots.contracts import check_estimator
-from searchgym.rl.slots.registry import PLACES, REGISTRY, make
+from searchgym.rl.slots.protocols import PLACES, REGISTRY, make
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.tasks.families import make_family
 from tests.rl.lookup import player, setting
@@ -133,7 +133,7 @@ def test_every_registered_name_is_its_classes() -> None:
 
 def test_a_look_at_names_and_recipes_loads_no_library() -> None:
     code = (
-        "import sys; from searchgym.rl.slots.registry import REGISTRY\n"
+        "import sys; from searchgym.rl.slots.protocols import REGISTRY\n"
         "from searchgym.rl.recipe_files import document, read, shipped\n"
         "assert len([n for slot in REGISTRY for n in REGISTRY[slot]]) > 50\n"
         "for name in shipped(): read(name), document(name)\n"

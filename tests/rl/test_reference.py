@@ -12,8 +12,7 @@ from torch import Tensor
 from searchgym.errors import CardError, EngineError
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.rl.launch import Plan
-from searchgym.rl.recipe import Recipe, read
-from searchgym.rl.reference import MovingReference
+from searchgym.rl.recipe import MovingReference, Recipe, read
 from tests.rl.colours import player
 from tests.rl.trainers import trainer, weights
 

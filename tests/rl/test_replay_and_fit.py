@@ -13,16 +13,14 @@ import torch
 
 from searchgym.errors import CardError
 from searchgym.policies.rows import TrainingRow
-from searchgym.rl.advantages.kl_in_reward import KLInReward
-from searchgym.rl.advantages.rloo import RLOO
-from searchgym.rl.data.rejection import taken
-from searchgym.rl.data.uniform import UniformTasks
-from searchgym.rl.packing import pack, unpack
+from searchgym.rl.advantages.group_relative import RLOO
+from searchgym.rl.advantages.ppo import KLInReward
+from searchgym.rl.data import UniformTasks, taken
 from searchgym.rl.recipe import Recipe, read
-from searchgym.rl.signals.outcome import Return
+from searchgym.rl.signals import Return
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.protocols import Learner, Replay
-from searchgym.rl.slots.records import Group, Played, Rewards, Scored
+from searchgym.rl.slots.records import Group, Played, Rewards, Scored, pack, unpack
 from searchgym.rl.slots.samples import group_of
 from tests.rl.trainers import trainer
 

@@ -14,8 +14,8 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, CheckError
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots import contracts
+from searchgym.rl.slots.protocols import REGISTRY, make
 from searchgym.rl.slots.records import TaskPlan, Workers
-from searchgym.rl.slots.registry import REGISTRY, make
 from tests.rl.colours import CORPUS, TASKS, player, setting
 from tests.rl.trainers import trainer
 
@@ -115,88 +115,88 @@ def test_signals(spec: Any, workers: Workers) -> None:
 # --- the contracts can fail -------------------------------------------------------------------
 OTHERS = '''
 from searchgym.rl.slots.batch import Estimate
-from searchgym.rl.slots.protocols import Reduction, Slot
+from searchgym.rl.slots.protocols import AdvantageEstimator, Loss, Reduction
 import torch
 
-class Position(Slot):
+class Position(AdvantageEstimator):
     """Depends on the order."""
     relative = False
     def estimate(self, batch, coef):
         return Estimate(torch.arange(len(batch)).float() * ~batch.reward.isnan())
 
-class Raw(Slot):
+class Raw(AdvantageEstimator):
     """Says that it is relative."""
     relative = True
     def estimate(self, batch, coef):
         return Estimate(torch.nan_to_num(batch.reward))
 
-class Forgetful(Slot):
+class Forgetful(AdvantageEstimator):
     relative = False
     seen = 0
     def estimate(self, batch, coef):
         self.seen += 1
         return Estimate(torch.where(batch.reward.isnan(), 0.0, float(self.seen)))
 
-class Hidden(Slot):
+class Hidden(AdvantageEstimator):
     """Reads what it does not ask for."""
     relative = False
     def estimate(self, batch, coef):
         return Estimate(torch.where(batch.mask, batch.need("ref_logp") * 0, 0.0))
 
-class Scales(Slot):
+class Scales(AdvantageEstimator):
     """Does not say that it scales the clip range."""
     relative = False
     def estimate(self, batch, coef):
         ones = torch.ones(batch.mask.shape)
         return Estimate(torch.where(batch.reward.isnan(), 0.0, 1.0), clip_scale=ones)
 
-class Shifty(Slot):
+class Shifty(AdvantageEstimator):
     """Says that a number more for all does not matter."""
     relative = False
     invariant = frozenset({"shift"})
     def estimate(self, batch, coef):
         return Estimate(torch.nan_to_num(batch.reward))
 
-class Deaf(Slot):
+class Deaf(Loss):
     """Says that it reads the clip scale."""
     name, weight, scales_clip = "policy", 1.0, True
     def __call__(self, output, batch, totals, coef):
         kept = torch.where(batch.mask, output.logp, 0.0)
         return -kept.sum() / max(totals.tokens, 1), {}
 
-class Curious(Slot):
+class Curious(Loss):
     """Reads a reference that it does not ask for."""
     name, weight = "policy", 1.0
     def __call__(self, output, batch, totals, coef):
         kept = torch.where(batch.mask, output.logp - batch.need("ref_logp"), 0.0)
         return -kept.sum() / max(totals.tokens, 1), {}
 
-class Leaky(Slot):
+class Leaky(Loss):
     """Averages over its own part, and over masked tokens."""
     name, weight = "policy", 1.0
     def __call__(self, output, batch, totals, coef):
         return -(batch.adv[:, None] * output.logp).mean(), {}
 
-class Part(Slot):
+class Part(Loss):
     name, weight = "policy", 1.0
     def __call__(self, output, batch, totals, coef):
         kept = torch.where(batch.mask, output.logp, 0.0)
         return -kept.sum() / batch.mask.sum().clamp_min(1), {}
 
-class Claims(Slot):
+class Claims(AdvantageEstimator):
     relative = True
     reductions = (Reduction({}, {"use": "grpo"}),)
     def estimate(self, batch, coef):
-        from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
+        from searchgym.rl.advantages.group_relative import dr_grpo_advantages
         return Estimate(dr_grpo_advantages(batch.reward, batch.group))
 
-class Half(Slot):
+class Half(AdvantageEstimator):
     """A third party's own method: a good one."""
     relative = True
     def __init__(self, factor=0.5):
         self.factor = factor
     def estimate(self, batch, coef):
-        from searchgym.rl.advantages.dr_grpo import dr_grpo_advantages
+        from searchgym.rl.advantages.group_relative import dr_grpo_advantages
         return Estimate(self.factor * dr_grpo_advantages(batch.reward, batch.group))
 
 class Nothing:

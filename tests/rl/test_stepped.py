@@ -12,8 +12,7 @@ from gymnasium.wrappers import TransformReward
 
 from searchgym.core.rollout import run_episodes
 from searchgym.envs.unwrap import search_env
-from searchgym.rl.packing import pack, unpack
-from searchgym.rl.slots.records import Group, Played, TaskPlan
+from searchgym.rl.slots.records import Group, Played, TaskPlan, pack, unpack
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import TASKS, player, setting
 

@@ -20,7 +20,7 @@ from searchgym.rl.log import Log
 from searchgym.rl.losses.base import WeightedLoss
 from searchgym.rl.recipe import read
 from searchgym.rl.slots.batch import Estimate
-from searchgym.rl.slots.protocols import Slot
+from searchgym.rl.slots.protocols import AdvantageEstimator
 from searchgym.rl.slots.records import Rewards
 from searchgym.rl.trainer import Trainer
 from searchgym.tools import SearchTool, Toolbox
@@ -190,7 +190,7 @@ def test_a_loss_that_is_not_finite_stops_the_run() -> None:
     assert torch.equal(weights(run.lm), before)
 
 
-class Undefined(Slot):
+class Undefined(AdvantageEstimator):
     """An estimator that divides 0 by 0 in one trajectory."""
 
     def estimate(self, batch: Any, coef: Any) -> Estimate:

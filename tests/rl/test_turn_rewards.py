@@ -17,12 +17,11 @@ from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.advantages.ppo import ppo_advantages
 from searchgym.rl.ops.ratios import kl
 from searchgym.rl.ops.tokens import spread
-from searchgym.rl.rewards.turns import added
+from searchgym.rl.rewards import added
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.contracts import check_reward
-from searchgym.rl.slots.protocols import Slot
+from searchgym.rl.slots.protocols import RewardTransform, make
 from searchgym.rl.slots.records import Floats, Group, Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.registry import make
 from searchgym.rl.slots.samples import sample_batch
 from searchgym_agents.methods.clip_cov import covariance
 from tests.rl.colours import TASKS, player, setting
@@ -215,10 +214,10 @@ def test_kl_in_the_reward_reaches_tokens_and_totals() -> None:
     old, ref = batch.need("old_logp"), batch.need("ref_logp")
     price = 0.1 * torch.where(batch.mask, old - ref, 0.0)
     spec = {"use": "kl_in_reward", "beta": 0.1}
-    got = make("advantage", {**spec, "base": "ppo"}).estimate(batch, {}).adv
+    made = make("advantage", {**spec, "base": "ppo"}).estimate(batch, {})
     want, returns = ppo_advantages(batch.token_reward() - price, batch.need("value"), batch.mask)
-    torch.testing.assert_close(got, want)
-    torch.testing.assert_close(batch.returns, returns)
+    torch.testing.assert_close(made.adv, want)
+    torch.testing.assert_close(made.returns, returns)
     got = make("advantage", {**spec, "base": "rloo"}).estimate(batch, {}).adv
     left = replace(batch, reward=batch.reward - price.sum(1))
     torch.testing.assert_close(got, make("advantage", "rloo").estimate(left, {})[0])
@@ -255,13 +254,15 @@ def test_clip_cov_silences_tokens_of_high_covariance() -> None:
 
 def test_kl_cov_picks_the_tokens_of_highest_covariance() -> None:
     batch = sample_batch(5)
-    adv = make("advantage", {"use": "kl_cov", "share": 0.1}).estimate(batch, {}).adv
+    made = make("advantage", {"use": "kl_cov", "share": 0.1}).estimate(batch, {})
+    adv, picked = made.adv, made.notes["picked"]
+    batch = replace(batch, notes=dict(made.notes))
     known = batch.mask & ~batch.reward.isnan()[:, None]
     cov = covariance(adv, batch.need("old_logp"), known)[known]
     count = int(0.1 * int(known.sum()))
-    assert int(batch.note("picked").sum()) == count
+    assert int(picked.sum()) == count
     assert set(cov.topk(count).values.tolist()) == set(
-        covariance(adv, batch.need("old_logp"), known)[batch.note("picked")].tolist()
+        covariance(adv, batch.need("old_logp"), known)[picked].tolist()
     )
     logp = batch.need("old_logp").clone().requires_grad_()
     moved = logp + 0.1
@@ -269,7 +270,7 @@ def test_kl_cov_picks_the_tokens_of_highest_covariance() -> None:
     assert float(loss.detach()) == pytest.approx(0.1 * count / int(batch.mask.sum()), rel=1e-4)
     loss.backward()
     assert logp.grad is not None
-    assert torch.equal(logp.grad != 0, batch.note("picked"))
+    assert torch.equal(logp.grad != 0, picked)
 
 
 def test_a_broken_episode_is_nobodys_measure_of_length() -> None:
@@ -284,7 +285,7 @@ def test_a_broken_episode_is_nobodys_measure_of_length() -> None:
 
 
 def test_what_gates_must_say_so_and_must_gate() -> None:
-    class Gated(Slot):
+    class Gated(RewardTransform):
         gates = True
         factor = 0.0
 

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.critics.scalar import Critic
+from searchgym.rl.critics.base import Critic
 from searchgym.rl.log import LOG
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.signals.outcome import total
+from searchgym.rl.signals import total
 from searchgym.rl.slots.records import TaskPlan, Workers
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import player, setting

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from searchgym.errors import DataError
-from searchgym.rl.losses.ppo import ppo_loss
+from searchgym.rl.losses.policy_gradient import ppo_loss
 from searchgym.seeding import derive, stream
 from searchgym.utils.state_file import (
     load_optimizer,

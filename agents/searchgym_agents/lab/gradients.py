@@ -21,7 +21,7 @@ from torch import Tensor
 from searchgym.errors import CardError
 from searchgym.rl.credit import compare, reward_group, score_groups
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.rewards.weighted import Weighted
+from searchgym.rl.rewards import Weighted
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.batch import Batch, Output, Totals, in_lines
 from searchgym.rl.slots.records import Floats, Group, Played, Rewards, Scored, Workers
@@ -140,8 +140,11 @@ class Bench:
                          ("teacher_logp", self.teacher)):  # fmt: skip
             setattr(batch, name, in_lines(lm.logp(batch.rows), batch.members, width))
         if wanted := self.recipe.token_measures:
-            for name, values in self.lm.score(batch.rows, measures=wanted).measures.items():
-                setattr(batch, name, in_lines(values.detach(), batch.members, width))
+            found = self.lm.score(batch.rows, measures=wanted).measures
+            batch.measures = {
+                name: in_lines(values.detach(), batch.members, width)
+                for name, values in found.items()
+            }
         batch.sampled_logp = batch.need("old_logp").float()
         if self.recipe.needs("value"):
             batch.value = self._values(batch)
@@ -351,7 +354,7 @@ class Bench:
                 together = self._gradient(self._at(whole), slopes, number, 1)[0]
                 if not np.allclose(together, self._added(step[None])[0], rtol=1e-4, atol=1e-7):
                     return False
-        return not any(getattr(loss, "whole_groups", False) for loss in recipe.loss)
+        return not any(loss.whole_groups for loss in recipe.loss)
 
     def _keeps_all(self) -> bool:
         return all(self.recipe.data.admit(s) is s for s in self.pool)

@@ -331,7 +331,7 @@ def with_rate(table: Mapping[str, Any], lr: float) -> dict[str, Any]:
 def roles_of(recipe: Recipe, start: Agent) -> dict[str, Agent | str]:
     """Players of a recipe's roles: the agent at its ``start`` of those that it does not train, the
     policy itself of all others."""
-    frozen: frozenset[str] = getattr(recipe.rollout, "frozen", frozenset())
+    frozen: frozenset[str] = recipe.rollout.frozen
     return {role: start if role in frozen else SHARED for role in roles_asked(recipe)}
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from searchgym.rl import Group, Rewards, Signals, Slot
+from searchgym.rl import Group, Rewards, RewardTransform, Signals
 
 from .saas import closed_book
 
 
-class AdaSearch(Slot):
+class AdaSearch(RewardTransform):
     """Pays ``weight`` to a member that searches exactly where the policy does not know the answer.
 
     The policy knows it if at least ``share`` of the group's closed members are right; these are

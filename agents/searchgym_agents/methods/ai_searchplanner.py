@@ -18,7 +18,7 @@ from searchgym import (
 )
 from searchgym.dialects.base import get_dialect
 from searchgym.errors import DialectError
-from searchgym.rl import Chains, Group, Played, Rewards, Signals, Slot, TaskPlan, Workers
+from searchgym.rl import Chains, Group, Played, Rewards, RewardTransform, Signals, TaskPlan, Workers
 from searchgym.seeding import derive
 
 GENERATOR = "generator"
@@ -141,7 +141,7 @@ def _member(own: Episode, end: Episode, workers: Workers) -> Played:
     return Played(end, rows, usage=usage)
 
 
-class GainReward(Slot):
+class GainReward(RewardTransform):
     """R = S - max(S_no search, S_naive RAG) + ``process`` · u / n - ``cost`` · q, of an episode in
     which u of the n turns that searched showed a gold passage for the first time, and q queries
     ran; the group's baselines keep their S (AI-SearchPlanner, arXiv 2508.20368: improvement over

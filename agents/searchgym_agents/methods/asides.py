@@ -30,8 +30,8 @@ from searchgym.rl import (
     Played,
     Reduction,
     Rewards,
+    RewardTransform,
     Signals,
-    Slot,
     Workers,
 )
 from searchgym.tools.base import Toolbox
@@ -111,7 +111,7 @@ def members(
     return played
 
 
-class ServedReward(Slot):
+class ServedReward(RewardTransform):
     """Pays each member of another role ``weight`` times the outcome so far of the episode in which
     it acted (``Played.serves``), in place of what its own short episode earned.
 
@@ -158,9 +158,7 @@ class ByRole(Over):
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         part = replace(batch, group=role_groups(batch))
-        made: Estimate = self.base.estimate(part, coef)
-        batch.returns, batch.value_mask = part.returns, part.value_mask
-        return made
+        return self.base.estimate(part, coef)
 
 
 def role_groups(batch: Batch) -> torch.Tensor:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from searchgym.curricula.schedules import make_schedule
-from searchgym.rl import Slot
+from searchgym.rl import CoefficientSchedule
 
 
-class Mix(Slot):
+class Mix(CoefficientSchedule):
     """``imitation`` gets μ and ``policy`` 1 - μ: L = (1 - μ) L_RL + μ L_SFT (CHORD, arXiv
     2508.11408).
 

@@ -11,10 +11,10 @@ import numpy as np
 from searchgym import CardError
 from searchgym.errors import unknown
 from searchgym.rewards import REWARDS, TURN, Outcome, Part
-from searchgym.rl import Floats, Group, Rewards, Signals, Slot
+from searchgym.rl import Floats, Group, Rewards, RewardTransform, Signals
 
 
-class ClipTurns(Slot):
+class ClipTurns(RewardTransform):
     """Replaces each turn's reward r by min(r - ``limit``, 0): no turn earns anything, so that
     superfluous ones cannot be collected (Clip of Gao et al., arXiv 2410.15115)."""
 
@@ -33,7 +33,7 @@ class ClipTurns(Slot):
         return Rewards(rewards.outcome, np.minimum(rewards.turns - self.limit, 0.0))
 
 
-class DeltaTurns(Slot):
+class DeltaTurns(RewardTransform):
     """Replaces each turn's reward by how much it exceeds the next one's; the turn before the last
     keeps its own and the last, which the outcome pays, gets 0 (Delta of Gao et al., arXiv
     2410.15115). The sum is the first turn's reward, however many follow."""

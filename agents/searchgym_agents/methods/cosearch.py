@@ -11,7 +11,17 @@ import numpy as np
 
 from searchgym import Episode, Failure, Hit, ToolCall, ToolResult, run_episodes
 from searchgym.rewards import token_f1
-from searchgym.rl import Chains, Group, Played, Rewards, Signals, Slot, TaskPlan, Workers, played
+from searchgym.rl import (
+    Chains,
+    Group,
+    Played,
+    Rewards,
+    RewardTransform,
+    Signals,
+    TaskPlan,
+    Workers,
+    played,
+)
 from searchgym.scoring.evidence import ndcg_at
 from searchgym.seeding import derive
 
@@ -171,7 +181,7 @@ def clusters(queries: Sequence[str], similar: float) -> list[int]:
     return [numbers.setdefault(top(i), len(numbers)) for i in range(len(queries))]
 
 
-class RankingReward(Slot):
+class RankingReward(RewardTransform):
     """R of a ``"ranker"``: ``quality`` · nDCG@keep + ``outcome`` · the outcome of the episode in
     which it acted - ``malformed`` if its order was none, whose nDCG is that of the engine's order.
     Gold passages have grade 1; where none is among those found, nDCG is 0 (CoSearch, arXiv

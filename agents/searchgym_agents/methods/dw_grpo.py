@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from searchgym.rl import Floats, Slot
+from searchgym.rl import CoefficientSchedule, Floats
 
 
-class SlopeWeights(Slot):
+class SlopeWeights(CoefficientSchedule):
     """Weights ``w_<name>`` of the K signals in ``names``, larger where the reward rises less.
 
     w ∝ exp(-slope / ``temperature``), Σ w = K, with the slopes of ``rewards/<name>`` over the last

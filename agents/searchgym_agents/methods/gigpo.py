@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from searchgym.rl import Batch, Coef, Estimate, Reduction, Slot
+from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate, Reduction
 from searchgym.rl.ops import (
     RewardGroups,
     masked,
@@ -73,7 +73,7 @@ def _compared(reward: Tensor, group: Tensor, norm: Norm, eps: float) -> Tensor:
     return groups.advantage(apart)
 
 
-class GiGPO(Slot):
+class GiGPO(AdvantageEstimator):
     """Episodes compared within their group, turns with others that began in the same state.
 
     Args:

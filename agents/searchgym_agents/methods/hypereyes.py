@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from searchgym.rl import Floats, Group, Rewards, Signals, Slot
+from searchgym.rl import Floats, Group, Rewards, RewardTransform, Signals
 
 Key = tuple[int, int]
 """Searching turns and queries of a member, or of a reference."""
 
 
-class SearchTrace(Slot):
+class SearchTrace(RewardTransform):
     """Pays the answer, and ranks right members by their searching turns and queries.
 
     1 for a right answer, 0 for a wrong one, ``unanswered`` for none; and a bonus. Right members

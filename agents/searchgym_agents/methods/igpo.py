@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from searchgym.rl import Batch, Coef, Estimate, Slot, grpo_advantages
+from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate, grpo_advantages
 from searchgym.rl.ops import (
     Std,
     checked_std,
@@ -46,7 +46,7 @@ def grpo_step_advantages(
     return sum_of_later(placed, mask, torch.where(ends > 0, gamma, 1.0))
 
 
-class GRPOSteps(Slot):
+class GRPOSteps(AdvantageEstimator):
     """GRPO with process supervision: all rewards of a group's turns compared together, the outcome
     as its last turn's; a turn gets its own score and those of later turns. IGPO's, too."""
 

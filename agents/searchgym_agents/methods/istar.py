@@ -13,11 +13,11 @@ from torch.nn.functional import logsigmoid
 
 from searchgym import EngineError, TrainableLM
 from searchgym.llms.padding import micro_batches
-from searchgym.rl import Group, Played, Scored, Signals, Slot, Workers, outcome_pairs
+from searchgym.rl import Group, Played, Scored, Signal, Signals, Workers, outcome_pairs
 from searchgym.utils.state_file import load_optimizer, optimizer_tensors, under
 
 
-class ImplicitReward(Slot):
+class ImplicitReward(Signal):
     """``turn_implicit``: (M, K) ``beta`` · Σ (log π_φ - log π) over the trained tokens of each
     turn, π the policy that is about to be updated; NaN for a turn of which no token is left (iStar,
     Liu et al., arXiv 2509.19199, there called OPRL).

@@ -19,9 +19,9 @@ from searchgym.rl import (
     Reduction,
     Result,
     Rewards,
+    RewardTransform,
     Scored,
     Signals,
-    Slot,
     Totals,
     UniformTasks,
     WeightedLoss,
@@ -119,7 +119,7 @@ def length_reward(length: Tensor, correct: Tensor, group: Tensor) -> Tensor:
     return groups.advantage(torch.where(correct.bool(), gain, gain.clamp_max(0)))
 
 
-class Shorter(Slot):
+class Shorter(RewardTransform):
     """Adds ``weight`` (or ``coef["shorter"]``, to warm it up) times ``length_reward``. Members that
     cannot be scored are left out of the lengths that are compared.
 

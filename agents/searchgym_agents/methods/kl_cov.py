@@ -44,8 +44,8 @@ class KLCov(Over):
         made: Estimate = self.base.estimate(batch, coef)
         counted = batch.mask & ~batch.reward.isnan()[:, None]
         old = batch.need("old_logp")
-        batch.notes["picked"] = kl_cov_tokens(made.adv, old, counted, share=self.share) > 0
-        return made
+        picked = kl_cov_tokens(made.adv, old, counted, share=self.share) > 0
+        return made._replace(notes={**made.notes, "picked": picked})
 
 
 class KLCovLoss(WeightedLoss):

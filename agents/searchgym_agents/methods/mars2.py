@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from searchgym.rl import Branching, Group, Rewards, Signals, Slot, TurnTree, returns
+from searchgym.rl import Branching, Group, Rewards, RewardTransform, Signals, TurnTree, returns
 from searchgym.seeding import stream
 
 
@@ -74,7 +74,7 @@ def _turns(tree: TurnTree, place: int) -> range:
     return range(0) if branch.broken else range(branch.since + 1, branch.turns)
 
 
-class KinReward(Slot):
+class KinReward(RewardTransform):
     """r + ``weight`` · (r - b), b = (1 - ``siblings``) · the parent's r + ``siblings`` · the mean r
     of the other siblings; of the two only what there is, and b = r without either (MARS², arXiv
     2604.14564). Siblings left the same parent after the same turn; chains are siblings.

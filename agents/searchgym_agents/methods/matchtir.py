@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from searchgym import Answer, Episode
-from searchgym.rl import Floats, Group, Signals, Slot, Workers, in_columns, part
+from searchgym.rl import Floats, Group, Signal, Signals, Workers, in_columns, part
 
 from .tool_rl import NamedCall, alike, gold_calls
 
@@ -61,7 +61,7 @@ MATCHERS: Mapping[How, Callable[[Floats], Floats]] = {
 }  # fmt: skip
 
 
-class Matching(Slot):
+class Matching(Signal):
     """``turn_matching``: (M, K) the mean over a turn's calls of the similarity to the gold call
     that each is matched with (MatchTIR, arXiv 2601.10712); an answer's turn has the answer's F1,
     another without a call 0.

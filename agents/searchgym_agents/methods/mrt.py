@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from searchgym.rl import Batch, Coef, Estimate, Floats, GoldLogp, Slot
+from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate, Floats, GoldLogp
 from searchgym.rl.ops import masked
 
 
@@ -35,7 +35,7 @@ def mrt_advantages(
     return masked(torch.nan_to_num(adv).to(reward.dtype), mask)
 
 
-class MRT(Slot):
+class MRT(AdvantageEstimator):
     """Reward less that of answering at once, plus ``alpha`` times the turn's progress
     (:func:`mrt_advantages`). Nothing is compared within a group: an episode is its own baseline.
 

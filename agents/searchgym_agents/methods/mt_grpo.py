@@ -10,12 +10,13 @@ import torch
 from searchgym import Episode, ToolResult
 from searchgym.engines.simulated.text import mentions, telling
 from searchgym.rl import (
+    AdvantageEstimator,
     Batch,
     Coef,
     Estimate,
     Group,
+    Signal,
     Signals,
-    Slot,
     Workers,
     grpo_advantages,
     in_columns,
@@ -24,7 +25,7 @@ from searchgym.rl.ops import Std, checked_std, masked, spread
 from searchgym.types import Page
 
 
-class MTGRPO(Slot):
+class MTGRPO(AdvantageEstimator):
     """GRPO of the outcome, and for all turns but the last, which see a result afterwards, that of
     the sum of the turn rewards besides (MT-GRPO, arXiv 2505.11821).
 
@@ -56,7 +57,7 @@ class MTGRPO(Slot):
         return Estimate(adv + weight * spread(of_turns, batch.mask & ~last))
 
 
-class AnswerShown(Slot):
+class AnswerShown(Signal):
     """``turn_answer_shown``: (M, K) 1 for a turn whose results hold an accepted answer as whole
     words, else 0 (MT-GRPO, arXiv 2505.11821). Needs no gold passages. Answers such as yes and
     small numbers, which texts hold everywhere, are shown by none."""

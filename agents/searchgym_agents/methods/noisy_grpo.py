@@ -16,8 +16,8 @@ from searchgym.rl import (
     Estimate,
     Group,
     Relative,
+    Signal,
     Signals,
-    Slot,
     TaskPlan,
     Workers,
     grpo_advantages,
@@ -100,7 +100,7 @@ class Noisy(Chains):
         ]  # fmt: skip
 
 
-class Noise(Slot):
+class Noise(Signal):
     """``noise``: (M,) the episode's difficulty parameter of that name; 0 without one."""
 
     registered = "signal:noise"

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from searchgym.rl import Batch, Coef, Estimate, Slot
+from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate
 from searchgym.rl.ops import alike, masked, reward_to_go
 
 
@@ -44,7 +44,7 @@ def otb_advantages(
     return masked(torch.where((count > 1) & ~same, to_go - baseline, 0.0), keep)
 
 
-class OTB(Slot):
+class OTB(AdvantageEstimator):
     """The reward to go minus the baseline that makes each token's gradient vary least (Li et al.,
     The Optimal Token Baseline, arXiv 2602.07078; as in verl).
 

@@ -21,8 +21,8 @@ from searchgym.rl import (
     Over,
     Played,
     Reduction,
+    Signal,
     Signals,
-    Slot,
     Workers,
     rloo_advantages,
     total,
@@ -36,7 +36,7 @@ def best_of(value: Floats, k: int) -> Floats:
     return chance
 
 
-class ProverProgress(Slot):
+class ProverProgress(Signal):
     """``turn_progress_prover``: (M, K) V^μ after each turn - V^μ before it, with the prover μ the
     best of ``best_of`` tries of the policy itself: V^μ = 1 - (1 - V)^K (Rewarding Progress, Setlur
     et al., arXiv 2410.08146).

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from searchgym.rl import Batch, Coef, Estimate, Reduction, Slot
+from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate, Reduction
 from searchgym.rl.ops import RewardGroups, masked, on_turns, spread, turn_returns
 
 
-class PRL(Slot):
+class PRL(AdvantageEstimator):
     """(R - mean of the group) + what a turn and those after it pay for leaving the reference,
     r_k = -β Σ_{t ∈ k} (log π_old - log π_ref).
 

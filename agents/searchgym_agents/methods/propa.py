@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from searchgym.rl import Demonstrations, Group, Slot, TaskPlan, Workers, make, total
+from searchgym.rl import Demonstrations, Group, RolloutStrategy, TaskPlan, Workers, make, total
 
 
-class Rescued(Slot):
+class Rescued(RolloutStrategy):
     """The groups of another rollout; one without a success is given ``experts`` episodes of an
     expert besides, which are marked as such (``Batch.expert``) and have no sampling
     log-probabilities. So a policy imitates where it finds nothing to reinforce, and nowhere else
@@ -29,14 +29,13 @@ class Rescued(Slot):
     def __init__(
         self, rollout: Any = "chains", *, expert: Any = None, experts: int = 1, solved: float = 0.5
     ) -> None:
-        self.rollout = make("rollout", rollout)
+        self.rollout: RolloutStrategy = make("rollout", rollout)
         self.demonstrations = Demonstrations(expert, size=experts)
         self.solved = float(solved)
-        self.adds = frozenset({"expert", *getattr(self.rollout, "adds", ())})
+        self.adds = frozenset({"expert", *self.rollout.adds})
         self.requires, self.provides = self.rollout.requires, self.rollout.provides
-        self.roles = getattr(self.rollout, "roles", frozenset())
-        self.frozen = getattr(self.rollout, "frozen", frozenset())
-        self.truncates = bool(getattr(self.rollout, "truncates", False))
+        self.roles, self.frozen = self.rollout.roles, self.rollout.frozen
+        self.truncates = self.rollout.truncates
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
         groups: list[Group] = self.rollout.collect(plans, workers)

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from searchgym.rl import (
+    AdvantageEstimator,
     Batch,
     Coef,
     Estimate,
     Output,
     Reduction,
     Result,
-    Slot,
     Totals,
     WeightedLoss,
     reinforce_loss,
@@ -64,7 +64,7 @@ class OPMDLoss(WeightedLoss):
         )  # fmt: skip
 
 
-class Pivotal(Slot):
+class Pivotal(AdvantageEstimator):
     """1 for a reward of at least ``solved``; else R - b, times ``raised`` where it is not negative,
     b being the mean of first and second tries. What a first try wrote before the second one left it
     is not trained on, and the second one does not hold it. Use it with ``opmd``.

@@ -68,7 +68,6 @@ class ForwardKL(WeightedLoss):
     registered = "loss:forward_kl"
     name = "kl"
     requires = frozenset({"ref_logp"})
-    prepares_with_logp: ClassVar[bool] = False
     reductions: ClassVar[tuple[Reduction, ...]] = (
         Reduction({"tau": None, "weight": 1.0}, {"use": "kl", "how": "k3", "weight": 1.0}),
     )

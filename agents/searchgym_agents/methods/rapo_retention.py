@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from searchgym.rl import Batch, Coef, Estimate, Slot
+from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate
 from searchgym.rl.ops import kl, masked
 
 
@@ -17,7 +17,7 @@ def retention(divergence: Tensor, tau: float = 0.1) -> Tensor:
     return torch.exp(-divergence / tau)
 
 
-class Retention(Slot):
+class Retention(AdvantageEstimator):
     """A = (R' - μ) / (σ + ``eps``) with R' = R + ``weight`` · exp(-KL / ``tau``); KL is the mean k3
     of a trajectory's tokens to the reference, and μ and σ are running means over the steps of the
     batch's mean and standard deviation of R', so that one task's advantages are on the scale of

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from searchgym.rl import Slot
+from searchgym.rl import CoefficientSchedule
 
 
-class ByEntropies(Slot):
+class ByEntropies(CoefficientSchedule):
     """``name`` is ``weight`` · (H_e / H_e⁰) / (H_o / H_o⁰), within ``low`` and ``high``, with the
     entropies at an expert's tokens (H_e) and at the policy's own (H_o), each by its first value.
 

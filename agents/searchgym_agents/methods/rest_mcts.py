@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from searchgym.rl import (
+    AdvantageEstimator,
     Batch,
     Estimate,
     Floats,
@@ -18,8 +19,8 @@ from searchgym.rl import (
     Mcts,
     Scored,
     SearchNode,
+    Signal,
     Signals,
-    Slot,
     TurnTree,
     Workers,
     in_columns,
@@ -119,7 +120,7 @@ def qualities(errors: Sequence[float], remaining: Sequence[int]) -> list[float]:
     return made
 
 
-class StepQuality(Slot):
+class StepQuality(Signal):
     """``turn_quality``: (M, K) the quality v_k of each turn of a member's path
     (:func:`qualities`), its parents' turns included, with the tree for a judge: e_k = 0 if some
     leaf below the turn is a success, else 1, and m_k the turns from there to the nearest success,
@@ -168,7 +169,7 @@ def steps(group: Group, place: int) -> list[Step]:
     return [*steps(group, index[member.parent])[: member.since], *own]
 
 
-class Selected(Slot):
+class Selected(AdvantageEstimator):
     """1 for every trajectory, and a mask: only turns at which the quality rises are trained on, for
     a success lies below those alone; and where several turns begin in one state, only those of the
     highest quality. A supervised loss then imitates the paths that the search selected

@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from searchgym import Episode, run_episodes
-from searchgym.rl import Demonstrations, Group, Played, Slot, TaskPlan, Workers, played, start
+from searchgym.rl import (
+    Demonstrations,
+    Group,
+    Played,
+    RolloutStrategy,
+    TaskPlan,
+    Workers,
+    played,
+    start,
+)
 from searchgym.seeding import stream
 
 from .pav import recall
@@ -16,7 +25,7 @@ GUIDE = "guide-"
 """Prefix of the number in the id of a guide's episode."""
 
 
-class Guided(Slot):
+class Guided(RolloutStrategy):
     """``size`` episodes per task, a ``share`` of which a guide begins: it plays one episode to its
     end, and each of them goes on from before one of its turns, the first excepted, drawn at random
     (PPO++ of RLGF, Chang et al., arXiv 2306.11816: the initial states are a mixture of the task's

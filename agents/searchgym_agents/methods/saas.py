@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from searchgym import Episode
-from searchgym.rl import Chains, Group, Played, Rewards, Signals, Slot, TaskPlan, Workers
+from searchgym.rl import Chains, Group, Played, Rewards, RewardTransform, Signals, TaskPlan, Workers
 from searchgym.seeding import derive
 
 
-class Saas(Slot):
+class Saas(RewardTransform):
     """Charges right members for searching beyond what their group shows to be needed.
 
     A question is easy if at least ``easy`` closed members are right: right members lose ``cost`` ·

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from searchgym.rl import Slot
+from searchgym.rl import CoefficientSchedule
 from searchgym.seeding import derive, unit
 
 
@@ -16,7 +16,7 @@ def imitation_odds(last: float, warm: float, gamma: float = 1.0) -> float:
     return last / total if total > 0 else 0.0
 
 
-class ByGradient(Slot):
+class ByGradient(CoefficientSchedule):
     """The first ``warmup`` steps imitate; later ones imitate with probability
     :func:`imitation_odds` and are reinforcement learning otherwise: the coefficient of one loss is
     1 and that of the other 0.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from searchgym import Answer, Episode
-from searchgym.rl import Branching, Group, Signals, Slot, TurnTree, Workers, in_columns
+from searchgym.rl import Branching, Group, Signal, Signals, TurnTree, Workers, in_columns
 from searchgym.seeding import stream
 from searchgym.types import Invalid
 
@@ -83,7 +83,7 @@ def step_score(episode: Episode, turn: int, bonus: float = 0.1, budget: int = 4)
     return score + bonus * (budget - turn - 1) / budget
 
 
-class StepScore(Slot):
+class StepScore(Signal):
     """``turn_score``: (M, K) :func:`step_score` of each turn, which stands where SLATE (arXiv
     2602.23440) asks a judge: the world knows which passages are needed. Thoughts are not judged.
 

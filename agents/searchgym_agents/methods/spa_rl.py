@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from searchgym.rl import Floats, Group, Scored, Signals, Slot, Workers
+from searchgym.rl import Floats, Group, Scored, Signal, Signals, Workers
 from searchgym.types import Invalid
 
 from .turn_heads import KeepsHead, TurnHead, turn_states
 
 
-class TurnProgress(KeepsHead, Slot):
+class TurnProgress(KeepsHead, Signal):
     """``turn_progress``: (M, K) ``alpha`` · c_k + ``beta`` · [the turn was a valid action], with
     c_k = w·h_k + b of the policy's hidden state h_k at the turn's last token; NaN for a turn of
     which no token is left (SPA-RL, Wang et al., arXiv 2505.20732).

@@ -10,7 +10,18 @@ import numpy as np
 import torch
 
 from searchgym import ToolResult
-from searchgym.rl import Among, Batch, Coef, Estimate, Group, Played, Scored, Signals, Slot, Workers
+from searchgym.rl import (
+    Among,
+    Batch,
+    Coef,
+    Estimate,
+    Group,
+    Played,
+    Scored,
+    Signal,
+    Signals,
+    Workers,
+)
 from searchgym.rl.ops import RewardGroups, spread
 from searchgym.seeding import stream
 
@@ -136,7 +147,7 @@ class SelfImitation(Among):
         self.means = [list(map(float, step)) for step in state["means"]]
 
 
-class ToolBonus(Slot):
+class ToolBonus(Signal):
     """``tool_use``: min(1, ``each`` · turns with a result of a tool), the bonus that SPEAR (arXiv
     2509.22601) lets fall to 0 as training goes on."""
 

@@ -9,7 +9,17 @@ import torch
 from torch import Tensor
 
 from searchgym import Answer, Episode
-from searchgym.rl import Batch, Coef, Estimate, Group, Signals, Slot, Workers, in_columns
+from searchgym.rl import (
+    AdvantageEstimator,
+    Batch,
+    Coef,
+    Estimate,
+    Group,
+    Signal,
+    Signals,
+    Workers,
+    in_columns,
+)
 from searchgym.rl.ops import Std, checked_std, masked, same, standardized
 
 
@@ -32,7 +42,7 @@ def stage_advantages(
     return standardized(known, key, std=std, eps=eps).view(score.shape)
 
 
-class SSGRPO(Slot):
+class SSGRPO(AdvantageEstimator):
     """Each token gets its stage's advantage: the stage's own reward and, by the weights λ, those of
     later stages, compared with the same stage of the group's other members.
 
@@ -84,7 +94,7 @@ class SSGRPO(Slot):
         return Estimate(masked(adv.gather(1, stage), mask))
 
 
-class TurnStage(Slot):
+class TurnStage(Signal):
     """``stage``: (M, K) 0 for an episode's first turn, which plans, 2 for the one that answers, 1
     for those between, which look things up. An answer at once is stage 2 alone.
 

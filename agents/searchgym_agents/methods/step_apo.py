@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -48,7 +47,6 @@ class StepAPOLoss(WeightedLoss):
     name = "step_apo"
     whole_groups = True
     requires = frozenset({"ref_logp"})
-    prepares_with_logp: ClassVar[bool] = False
 
     def __init__(self, beta: float = 0.1, margin: float = 1.0, weight: float = 1.0) -> None:
         super().__init__(weight)

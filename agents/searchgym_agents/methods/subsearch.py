@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from searchgym import Episode, Passage, ToolResult
 from searchgym.engines.dense.encoder import BUNDLED, SentenceEncoder
 from searchgym.rewards import in_form, stands_in_results
-from searchgym.rl import Floats, Group, Rewards, Signals, Slot
+from searchgym.rl import Floats, Group, Rewards, RewardTransform, Signals
 from searchgym.text import answer_words, normalise_answer
 
 Step = tuple[tuple[str, tuple[Passage, ...]], ...]
@@ -21,7 +21,7 @@ KEPT = 20_000
 """Texts whose vectors are kept: a group's members ask for the same passages."""
 
 
-class SubSearch(Slot):
+class SubSearch(RewardTransform):
     """Pays the answer, and a wrong one for its searches: R = EM + β r (1 - EM), r = ``answerable``
     · answerability + (1 - ``answerable``) · decomposition, then the form (SubSearch, arXiv
     2604.07415; released ``qa_em.py``, whose numbers are the defaults).

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..slots.batch import Batch, Estimate, Kind, checked_kinds
 from .base import Coef, Over
@@ -40,11 +39,9 @@ class Among(Over):
         places = torch.nonzero(chosen)[:, 0]
         if not len(places):
             return Estimate(torch.zeros(len(batch)))
-        part = batch.take(places.tolist())
-        known = set(part.notes)
-        made: Estimate = self.base.estimate(part, coef)
+        made = self.base.estimate(batch.take(places.tolist()), coef)
 
-        def back(values: Tensor | None, other: float) -> Tensor | None:
+        def back(values: Any, other: float) -> Any:
             """Values of the part at their places in the batch, ``other`` elsewhere."""
             if values is None:
                 return None
@@ -52,11 +49,7 @@ class Among(Over):
             whole[places] = values
             return whole
 
-        batch.returns, batch.value_mask = back(part.returns, 0), back(part.value_mask, 0)
-        for name in set(part.notes) - known:
-            noted = back(part.notes[name], 0)
-            assert noted is not None
-            batch.notes[name] = noted
-        adv = back(made.adv, 0)
-        assert adv is not None
-        return Estimate(adv, back(made.clip_scale, 1), back(made.mask, 1))
+        return Estimate(
+            back(made.adv, 0), back(made.clip_scale, 1), back(made.mask, 1), back(made.returns, 0),
+            back(made.value_mask, 0), {name: back(value, 0) for name, value in made.notes.items()},
+        )  # fmt: skip

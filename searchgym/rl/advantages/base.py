@@ -7,21 +7,20 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from ..slots.protocols import Slot
-from ..slots.registry import make
+from ..slots.protocols import AdvantageEstimator, make
 
 Coef = Mapping[str, float]
 """Coefficients of a step, by name."""
 
 
-class Relative(Slot):
+class Relative(AdvantageEstimator):
     """An estimator that compares the members of a group: equal rewards get exactly 0."""
 
     relative: ClassVar[bool] = True
     invariant: ClassVar[frozenset[str]] = frozenset()
 
 
-class Over(Slot):
+class Over(AdvantageEstimator):
     """Estimator on top of another, ``base``, given as in a recipe."""
 
     relative: ClassVar[bool] = False
@@ -29,10 +28,10 @@ class Over(Slot):
     """Further inputs it reads."""
 
     def __init__(self, base: Any = "grpo") -> None:
-        self.base = make("advantage", base)
+        self.base: AdvantageEstimator = make("advantage", base)
         self.requires = frozenset(self.needs | self.base.requires)
         self.provides = frozenset(type(self).provides | self.base.provides)
-        self.reads = type(self).reads | getattr(self.base, "reads", frozenset())
+        self.reads = type(self).reads | self.base.reads
 
     def state_dict(self) -> dict[str, Any]:
         return dict(self.base.state_dict())
@@ -41,8 +40,7 @@ class Over(Slot):
         self.base.load_state_dict(state)
 
     def tensors(self) -> Mapping[str, Tensor]:
-        tensors: Mapping[str, Tensor] = getattr(self.base, "tensors", dict)()
-        return tensors
+        return self.base.tensors()
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         if tensors:

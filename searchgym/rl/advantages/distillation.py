@@ -12,8 +12,8 @@ from ..ops.ratios import kl
 from ..ops.tokens import masked, spread
 from ..ops.turns import reward_to_go
 from ..slots.batch import Batch, Estimate
-from ..slots.protocols import Reduction, Slot
-from ..slots.registry import make
+from ..slots.protocols import Reduction
+from .base import Over
 
 
 def distillation_advantages(
@@ -50,7 +50,7 @@ def distillation_advantages(
     return signal if adv is None else spread(adv, mask) + signal
 
 
-class Distillation(Slot):
+class Distillation(Over):
     """``- weight · (log π - log teacher)`` of each sampled token.
 
     Args:
@@ -63,7 +63,7 @@ class Distillation(Slot):
 
     registered = "distillation"
     reads = frozenset({"distillation"})
-    relative: ClassVar[bool] = False
+    needs = frozenset({"old_logp", "teacher_logp"})
     reductions: ClassVar[tuple[Reduction, ...]] = (
         Reduction({"weight": 0.0, "base": "grpo"}, {"use": "grpo"}),
     )
@@ -80,16 +80,11 @@ class Distillation(Slot):
             raise ValueError(f"gate is 'all', 'failed' or 'succeeded', got {gate!r}")
         self.weight, self.gate, self.threshold = float(weight), gate, float(threshold)
         self.to_go = to_go
-        self.base = None if base is None else make("advantage", base)
-        needed = {"old_logp", "teacher_logp"}
-        self.requires = frozenset(needed | (self.base.requires if self.base else set()))
-        self.provides = frozenset(
-            type(self).provides | (self.base.provides if self.base else set())
-        )
-        self.reads = type(self).reads | getattr(self.base, "reads", frozenset())
+        super().__init__("ones" if base is None else base)
+        self.alone = base is None
 
     def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
-        base = self.base.estimate(batch, coef) if self.base else Estimate(torch.zeros(()))
+        base = Estimate(torch.zeros(())) if self.alone else self.base.estimate(batch, coef)
         succeeded = batch.reward >= self.threshold
         speaks = torch.ones_like(succeeded)
         if self.gate != "all":
@@ -99,22 +94,8 @@ class Distillation(Slot):
             batch.need("teacher_logp"),
             batch.mask & ~batch.reward.isnan()[:, None],
             coef=coef.get("distillation", self.weight),
-            adv=base.adv if self.base else None,
+            adv=None if self.alone else base.adv,
             gate=speaks,
             to_go=self.to_go,
         )
         return base._replace(adv=made)
-
-    def state_dict(self) -> dict[str, Any]:
-        return dict(self.base.state_dict()) if self.base else {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if self.base:
-            self.base.load_state_dict(state)
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        return {} if self.base is None else getattr(self.base, "tensors", dict)()
-
-    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        if tensors and self.base is not None:
-            self.base.load_tensors(tensors)

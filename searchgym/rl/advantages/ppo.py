@@ -1,16 +1,20 @@
-"""PPO (arXiv 1707.06347): GAE with a learned value, whitened. Over tokens, turns, or both."""
+"""PPO's advantages, from a critic's values; the KL to a reference as a price in the reward."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
 
+import torch
 from torch import Tensor
 
-from ..ops.tokens import whiten
+from ..ops.ratios import Estimator, kl
+from ..ops.tokens import masked, whiten
 from ..ops.turns import bi_level_gae, token_gae, turn_gae, turn_starts
 from ..slots.batch import Batch, Estimate
-from ..slots.protocols import Slot
+from ..slots.protocols import AdvantageEstimator, Reduction
+from .base import Coef, Over
 
 
 def ppo_advantages(
@@ -44,7 +48,7 @@ def bi_level_ppo_advantages(
     return whiten(adv, mask), returns
 
 
-class PPO(Slot):
+class PPO(AdvantageEstimator):
     """GAE over tokens, over turns, or over turns and then the tokens of each (``"bi-level"``)."""
 
     registered = "ppo"
@@ -70,16 +74,45 @@ class PPO(Slot):
         mask = batch.mask & ~batch.reward.isnan()[:, None]
         reward = batch.token_reward()
         value, gamma, lam = batch.need("value"), self.gamma, self.lam
-        batch.value_mask = mask
+        asked = mask
         if self.level == "token":
-            adv, batch.returns = ppo_advantages(reward, value, mask, gamma=gamma, lam=lam)
+            adv, returns = ppo_advantages(reward, value, mask, gamma=gamma, lam=lam)
         elif self.level == "turn":
-            adv, batch.returns = turn_ppo_advantages(
+            adv, returns = turn_ppo_advantages(
                 reward, value, batch.turn, mask, gamma=gamma, lam=lam
             )
-            batch.value_mask = turn_starts(batch.turn, mask)
+            asked = turn_starts(batch.turn, mask)
         else:
-            adv, batch.returns = bi_level_ppo_advantages(
+            adv, returns = bi_level_ppo_advantages(
                 reward, value, batch.turn, mask, gamma=gamma, lam=lam, turn_gamma=self.turn_gamma
             )
-        return Estimate(adv)
+        return Estimate(adv, returns=returns, value_mask=asked)
+
+
+class KLInReward(Over):
+    """Every token pays ``beta`` (or ``coef["beta"]``) times its KL to the reference; what is left
+    of the rewards goes to ``base``: token by token to those that read tokens' rewards, summed to
+    those that compare whole trajectories (Ziegler et al., arXiv 1909.08593).
+
+    Args:
+        how: The estimator; k1 is unbiased.
+    """
+
+    registered = "kl_in_reward"
+    reads = frozenset({"beta"})
+    needs = frozenset({"ref_logp", "old_logp"})
+    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"beta": 0.0}, {"use": "grpo"}),)
+
+    def __init__(self, base: Any = "grpo", beta: float = 0.001, how: Estimator = "k1") -> None:
+        super().__init__(base)
+        self.beta = float(beta)
+        self.how: Estimator = how
+        kl(torch.zeros(1), torch.zeros(1), how)  # an unknown one fails now
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        old, ref = (masked(batch.need(n), batch.mask) for n in ("old_logp", "ref_logp"))
+        price = coef.get("beta", self.beta) * kl(old, ref, self.how)
+        price = masked(price, batch.mask)
+        paid = -price if batch.turn_reward is None else batch.turn_reward - price
+        left = replace(batch, turn_reward=paid, reward=batch.reward - price.sum(1))
+        return self.base.estimate(left, coef)

@@ -1,4 +1,4 @@
-"""REINFORCE (Williams 1992): the reward minus a baseline that does not depend on the sample."""
+"""Rewards without comparison in a group: REINFORCE, REINFORCE++, ReMax, and 1 for all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..ops.tokens import require_rows
+from ..ops.ratios import kl as kl_estimate
+from ..ops.tokens import masked, require_rows, spread, whiten
+from ..ops.turns import reward_to_go
 from ..slots.batch import Batch, Estimate
-from ..slots.protocols import Slot
+from ..slots.protocols import AdvantageEstimator
 
 
 def reinforce_advantages(reward: Tensor, baseline: float = 0.0) -> Tensor:
@@ -62,7 +64,7 @@ class RunningMean:
         self.value, self.count = float(state["value"]), int(state["count"])
 
 
-class Reinforce(Slot):
+class Reinforce(AdvantageEstimator):
     """The reward minus a baseline: ``"mean"`` of all *earlier* batches' rewards, or a number."""
 
     registered = "reinforce"
@@ -90,3 +92,86 @@ class Reinforce(Slot):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.mean.load_state_dict(dict(state))
+
+
+def reinforce_pp_advantages(
+    reward: Tensor,
+    mask: Tensor,
+    *,
+    kl: Tensor | None = None,
+    beta: float = 0.0,
+    gamma: float = 1.0,
+) -> Tensor:
+    """(B, T) the reward to go of ``r_t - beta · kl_t``, whitened over the batch's tokens.
+
+    Args:
+        reward, mask: (B, T).
+        kl: (B, T) estimates to the reference policy (``ops.kl``, "k1"); None: no KL.
+        gamma: discount per unmasked token. Returns are carried through masked tokens.
+    """
+    if (kl is None) != (beta == 0):
+        raise ValueError(f"kl and beta go together, got beta={beta} and kl={kl is not None}")
+    if kl is not None:
+        reward = masked(reward, mask) - beta * masked(kl.detach(), mask)
+    return whiten(reward_to_go(reward, mask, gamma), mask)
+
+
+class ReinforcePP(AdvantageEstimator):
+    """The reward to go, with ``beta`` (or ``coef["beta"]``) times KL in it, whitened over the
+    batch's tokens. None: without KL and reference; ``coef["beta"]`` is then another's."""
+
+    registered = "reinforce_pp"
+    relative: ClassVar[bool] = False
+
+    def __init__(self, beta: float | None = None, gamma: float = 1.0) -> None:
+        self.beta, self.gamma = beta, float(gamma)
+        self.requires = frozenset(() if beta is None else {"ref_logp", "old_logp"})
+        self.reads = frozenset(() if beta is None else {"beta"})
+        self.invariant = frozenset({"scale"} if beta is None else ())
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        beta = 0.0 if self.beta is None else coef.get("beta", self.beta)
+        mask = batch.mask & ~batch.reward.isnan()[:, None]
+        penalty = None
+        if beta:
+            penalty = kl_estimate(batch.need("old_logp"), batch.need("ref_logp"), "k1")
+        made = reinforce_pp_advantages(
+            batch.token_reward(), mask, kl=penalty, beta=beta, gamma=self.gamma
+        )
+        return Estimate(made)
+
+
+def remax_advantages(reward: Tensor, greedy: Tensor, mask: Tensor) -> Tensor:
+    """(B, T) the reward to go minus the greedy rollout's reward.
+
+    Args:
+        reward: (B, T) per token, KL penalties included.
+        greedy: (B,) reward of one greedy rollout of the same task; NaN: unscorable, 0.
+        mask: (B, T).
+    """
+    adv = reward_to_go(reward, mask) - spread(greedy, mask)
+    return masked(torch.where(torch.isnan(adv), torch.zeros_like(adv), adv), mask)
+
+
+class ReMax(AdvantageEstimator):
+    """Needs ``{use = "chains", greedy_twin = true}``."""
+
+    registered = "remax"
+    relative: ClassVar[bool] = False
+    requires = frozenset({"baseline"})
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        greedy = torch.where(batch.reward.isnan(), batch.reward, batch.need("baseline"))
+        return Estimate(remax_advantages(batch.token_reward(), greedy, batch.mask))
+
+
+class Ones(AdvantageEstimator):
+    """1 for every trajectory; 0 for those that cannot be scored."""
+
+    registered = "ones"
+    relative: ClassVar[bool] = False
+    invariant: ClassVar[frozenset[str]] = frozenset({"shift", "scale"})
+
+    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+        ones = torch.ones_like(batch.reward)
+        return Estimate(torch.where(batch.reward.isnan(), torch.zeros_like(ones), ones))

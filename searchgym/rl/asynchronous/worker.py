@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...errors import EngineError
 from ...llms.handover import place_for, size_of
 from ...utils.processes import Channel, ParentGoneError
-from ..packing import Packed, pack, unpack
-from ..slots.records import Group, TaskPlan, Workers
-from ..slots.registry import make as make_slot
+from ..slots.protocols import make as make_slot
+from ..slots.records import Group, Packed, TaskPlan, Workers, pack, unpack
 
 if TYPE_CHECKING:
     from torch import Tensor

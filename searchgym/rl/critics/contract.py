@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...policies.trainable import TrainableLM
-from ..slots.batch import Batch
+from ..slots.batch import Batch, Estimate
 from ..slots.contracts import close, require
 from .registry import make_critic
 
@@ -35,7 +35,7 @@ def check_critic(spec: Mapping[str, Any], batch: Batch, lm: TrainableLM) -> None
     require(not value.requires_grad and value.device.type == "cpu", spec, "values are on the CPU")
     require(bool(torch.isfinite(value).all()), spec, "values are finite")
     goal = torch.where(batch.mask, 0.25 + 0.5 * (batch.turn % 2), 0.0)
-    ready = replace(batch, value=value, returns=goal, value_mask=None)
+    ready = replace(batch, value=value, credit=Estimate(goal, returns=goal))
     first = one.fit(ready)
     named = all(name.startswith("critic/") and math.isfinite(v) for name, v in first.items())
     require(named and "critic/loss" in first, spec, "fit gives critic/loss and finite metrics")

@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from ..slots.batch import Batch, Kind, Mean, Output, Totals, checked_kinds
-from ..slots.protocols import Result, RunFacts, Slot, UpdateWide
-from ..slots.registry import make
+from ..slots.protocols import Loss, Result, RunFacts, make
 from .base import Coef
 
 Ratio = Literal["old", "sampled"]
 
 
-class LossAmong(Slot):
+class LossAmong(Loss):
     """Another loss, on members of some kinds: reinforcement learning on those that the policy
     played and imitation of an expert's in one batch. Means are over these members' tokens.
 
@@ -45,7 +44,8 @@ class LossAmong(Slot):
         if ratio not in get_args(Ratio):
             raise ValueError(f"ratio is 'old' or 'sampled', got {ratio!r}")
         self.members, self.role = checked_kinds(members), role
-        self.loss, self.ratio = make("loss", loss), ratio
+        self.ratio = ratio
+        self.loss: Loss = make("loss", loss)
         self._given = frozenset(loss) if isinstance(loss, Mapping) else frozenset()
         self.name = name or self.loss.name
         self.weight = self.loss.weight
@@ -54,9 +54,8 @@ class LossAmong(Slot):
             needs -= {"sampled_logp"}  # whoever plays or has played has them
         self.requires = frozenset(needs)
         self.reads = self.loss.reads
-        self.whole_groups = bool(getattr(self.loss, "whole_groups", False))
-        self.scales_clip = bool(getattr(self.loss, "scales_clip", False))
-        self.prepares_with_logp = bool(getattr(self.loss, "prepares_with_logp", False))
+        self.whole_groups, self.scales_clip = self.loss.whole_groups, self.loss.scales_clip
+        self.prepares_with_logp = self.loss.prepares_with_logp
 
     def idle(self, run: RunFacts) -> Mapping[str, str]:
         """Options of the loss that change nothing, unless ratios are to older weights."""
@@ -70,9 +69,7 @@ class LossAmong(Slot):
         part = self._part(batch)
         totals = part.totals
         notes = {self._key(n): torch.full((len(batch),), v) for n, v in totals._asdict().items()}
-        if isinstance(self.loss, UpdateWide):
-            notes |= self.loss.prepare(part, output, coef)
-        return notes
+        return notes | self.loss.prepare(part, output, coef)
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         part = self._part(batch)
@@ -92,7 +89,7 @@ class LossAmong(Slot):
             chosen = chosen & batch.of_role(self.role)
         mask = batch.mask & chosen[:, None]
         old = batch.sampled_logp if self.ratio == "sampled" else batch.old_logp
-        return replace(batch, mask=mask, length=mask.sum(1), old_logp=old)
+        return replace(batch, mask=mask, old_logp=old)
 
     def _key(self, name: str) -> str:
         role = "" if self.role is None else f"{self.role}_"

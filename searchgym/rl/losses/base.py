@@ -8,7 +8,7 @@ from typing import ClassVar, get_args
 
 from ..ops.tokens import Aggregate, Counts
 from ..slots.batch import Totals
-from ..slots.protocols import Reduction, RunFacts, Slot
+from ..slots.protocols import Loss, Reduction, RunFacts
 
 Coef = Mapping[str, float]
 """Coefficients of a step, by name."""
@@ -29,7 +29,7 @@ def check_positive(**options: float) -> None:
             raise ValueError(f"{name} must be positive, got {value}")
 
 
-class WeightedLoss(Slot):
+class WeightedLoss(Loss):
     """A loss with a ``weight``, an aggregation, and counts that make parts add up.
 
     Args:
@@ -38,13 +38,7 @@ class WeightedLoss(Slot):
         norm: For "seq-mean-token-sum-norm": tokens by which each trajectory's sum is divided.
     """
 
-    name: str = "policy"
-    whole_groups: ClassVar[bool] = False
-    """True if it compares members, so that micro-batches must not split a group."""
     default: ClassVar[Aggregate] = "token-mean"
-    scales_clip: ClassVar[bool] = False
-    """True if it reads ``batch.clip_scale``."""
-    reductions: ClassVar[tuple[Reduction, ...]] = ()
     off_policy: ClassVar[tuple[str, ...]] = ()
     """Options that change nothing where every ratio is 1, as at the first update of a step."""
 

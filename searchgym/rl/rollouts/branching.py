@@ -1,22 +1,76 @@
-"""Base of rollouts that branch: an episode is forked at a turn, and siblings go on from there.
+"""Rollouts that branch: an episode is forked at a turn, and siblings go on from there.
 
-A tree is grown turn by turn, all groups' together in one batch. After each turn, :meth:`grow` is
-asked where to cut and how many siblings begin there; that is all in which methods differ. A
-branch's rows begin where it left its parent, so that each sampled token is trained on once, and the
-parent is the member that wrote the turn before the cut.
+A tree is grown turn by turn, all groups' together in one batch. After each turn,
+:meth:`Branching.grow` is asked where to cut and how many siblings begin there; that is all in which
+methods differ. A branch's rows begin where it left its parent, so that each sampled token is
+trained on once, and the parent is the member that wrote the turn before the cut.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from ...core.episode import Episode
 from ...core.rollout import step
-from ..slots.protocols import Slot
+from ...policies.causal_lm import CausalLMPolicy
+from ...seeding import stream
+from ...types import Task, TurnRequest
+from ..slots.protocols import RolloutStrategy
 from ..slots.records import Group, Played, TaskPlan, Workers
 from .chains import played, start
-from .hints import WithHints
+
+Source = Literal["queries", "answer"]
+
+
+def checked_source(source: Source) -> Source:
+    """``ValueError`` unless it is one."""
+    if source not in get_args(Source):
+        raise ValueError(f"hint is 'queries' or 'answer', got {source!r}")
+    return source
+
+
+def hint_of(task: Task, source: Source) -> str:
+    """The text that a question is followed by; empty where the task has nothing to tell."""
+    told = "; ".join(task.queries) if source == "queries" else task.answers[0]
+    return f"Hint: {told}\n" if told else ""
+
+
+class WithHints:
+    """The policy, told a hint in some episodes, which its record of them does not hold.
+
+    Args:
+        hints: Episode → text after the question.
+    """
+
+    def __init__(self, policy: CausalLMPolicy, hints: Mapping[str, str]) -> None:
+        self.policy, self.hints = policy, hints
+
+    def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
+        policy = self.policy
+        plain = []
+        for request in requests:
+            if request.episode_id in self.hints:
+                history = policy.memory.at(request)
+                prompt = policy.renderer.render(request, history.ids(request))
+                plain.append((request.turn, history, prompt))
+        texts = policy.act([self._told(r) for r in requests])
+        for turn, history, prompt in plain:
+            history.written[turn] = history.written[turn]._replace(prompt=prompt)
+        return texts
+
+    def _told(self, request: TurnRequest) -> TurnRequest:
+        """The request with the hint at the end of the question."""
+        if request.episode_id not in self.hints:
+            return request
+        told, segments = False, []
+        for segment in request.segments:
+            if segment.kind == "question" and not told:
+                text = segment.text + self.hints[request.episode_id]
+                segment, told = segment._replace(parts=(text,)), True
+            segments.append(segment)
+        return request._replace(segments=tuple(segments))
 
 
 @dataclass(slots=True)
@@ -131,7 +185,7 @@ class TurnTree:
         return places
 
 
-class Branching(Slot):
+class Branching(RolloutStrategy):
     """A rollout whose groups are trees; ``Played.siblings`` tells a group's chains apart.
 
     Args:
@@ -208,3 +262,49 @@ def returns(tree: TurnTree) -> Mapping[int, float]:
         for i, b in enumerate(tree.branches)
         if b.episode.phase == "done" and not b.broken
     }
+
+
+class Expand(Branching):
+    """``trees`` chains, then in ``rounds`` rounds branches from states drawn at random, until there
+    are ``size`` leaves (Tree-GRPO, Ji et al., arXiv 2509.21240: M trees, N nodes of each a round, L
+    rounds, M (L N + 1) leaves).
+
+    A state is a completed turn after which something follows. A tree that has none, since its
+    chain answered at once, gets another chain from the question.
+
+    Args:
+        size: Leaves of a group; a multiple of ``trees``.
+    """
+
+    registered = "expand"
+
+    def __init__(self, size: int = 8, trees: int = 2, rounds: int = 1) -> None:
+        super().__init__(size)
+        if trees < 1 or size % trees or not 1 <= rounds < max(size // trees, 2):
+            raise ValueError(
+                "size must be a multiple of trees, and rounds between 1 and the branches of a "
+                f"tree, size / trees - 1; got size {size}, trees {trees}, rounds {rounds}"
+            )
+        self.trees, self.rounds = trees, rounds
+
+    def plant(self, tree: TurnTree) -> None:
+        for _ in range(self.trees):
+            tree.chain()
+
+    def grow(self, tree: TurnTree) -> None:
+        if tree.going or tree.rounds == self.rounds:
+            return
+        more = self.size // self.trees - 1
+        count = more * (tree.rounds + 1) // self.rounds - more * tree.rounds // self.rounds
+        tree.rounds += 1
+        for root in range(self.trees):
+            own = [i for i, b in enumerate(tree.branches) if b.root == root]
+            states = [
+                (i, at)
+                for i in own
+                for at in range(tree.branches[i].since + 1, tree.branches[i].turns)
+                if not tree.branches[i].broken
+            ] or [(own[0], 0)]
+            draw = stream(tree.plan.key, "expand", tree.rounds, root)
+            for n in draw.choice(len(states), size=count, replace=len(states) < count):
+                tree.fork(*states[int(n)])

@@ -11,14 +11,14 @@ from ...policies.causal_lm import CausalLMPolicy
 from ...policies.flow import play
 from ...seeding import derive
 from ...types import TurnRequest
-from ..slots.protocols import Slot
+from ..slots.protocols import RolloutStrategy
 from ..slots.records import Group, Played, Purpose, TaskPlan, Workers
 
 TWIN = "greedy"
 """Suffix that replaces the member's number in the id of a greedy twin."""
 
 
-class Chains(Slot):
+class Chains(RolloutStrategy):
     """``size`` episodes per task, all groups together in one batch, turn by turn.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,9 +21,9 @@ from ...policies.causal_lm import CausalLMPolicy
 from ...policies.record import Written
 from ...policies.renderer import Spelt
 from ...types import Agent, Failure, TurnRequest
-from ..slots.protocols import Slot
+from ..slots.protocols import RolloutStrategy
 from ..slots.records import Group, TaskPlan, Workers
-from .chains import played, start
+from .chains import Chains, played, start
 
 
 def oracle(env: SearchEnv) -> OracleAgent:
@@ -47,7 +48,7 @@ def expert_maker(name: str) -> Callable[[SearchEnv], Agent]:
     return maker
 
 
-class Demonstrations(Slot):
+class Demonstrations(RolloutStrategy):
     """``size`` episodes per task, played by an expert; each turn ends with the end token: the chat
     template's where the policy is prompted by it, else the tokenizer's.
 
@@ -145,3 +146,36 @@ def _end_of(policy: Any) -> int:
     if end is None:
         end = policy.generator.codec.tokenizer.eos_token_id
     return int(end) if end is not None else min(policy.generator.eos)
+
+
+class WithExperts(Chains):
+    """Chains, and ``experts`` episodes of an expert, which are marked as such (``Batch.expert``)
+    and have no sampling log-probabilities.
+
+    Estimators and losses see them unless told otherwise: ``{use = "among", members = "played"}``
+    keeps them out of baselines or of a loss.
+
+    Args:
+        size: Episodes of the policy.
+        expert: As in :class:`~searchgym.rl.rollouts.demonstrations.Demonstrations`; default: the
+            oracle of the setting's tasks.
+        experts: Episodes of the expert.
+    """
+
+    registered = "with_experts"
+    adds = frozenset({"expert"})
+    unsampled = True
+
+    def __init__(
+        self, size: int = 8, *, expert: Any = None, experts: int = 1, flow: bool = False
+    ) -> None:
+        super().__init__(size, flow=flow)
+        self.demonstrations = Demonstrations(expert, size=experts)
+
+    def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
+        played = super().collect(plans, workers)
+        shown = self.demonstrations.play(plans, workers, "expert-")
+        return [
+            replace(own, members=(*own.members, *(replace(m, purpose="expert") for m in theirs)))
+            for own, theirs in zip(played, (g.members for g in shown), strict=True)
+        ]

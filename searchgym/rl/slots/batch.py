@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -66,6 +66,17 @@ class Estimate(NamedTuple):
     """(N, T) bool: which of the trained tokens the losses are to see; None: all. An advantage of 0
     is not the same: such a token still counts in divisors, and KL, entropy and imitation still move
     it."""
+    returns: Tensor | None = None
+    """(N, T) values that the critic should have given; None: it is not fitted."""
+    value_mask: Tensor | None = None
+    """(N, T) bool: where the critic is asked; None: at all trained tokens."""
+    notes: Mapping[str, Tensor] = {}
+    """Notes for a loss by name, (N, T) or (N,): KL-Cov's ``picked`` tokens."""
+
+    def within(self, mask: Tensor) -> Estimate:
+        """The same, for the losses to see the tokens of (N, T) ``mask`` alone, of those that they
+        would see."""
+        return self._replace(mask=mask if self.mask is None else mask & self.mask)
 
 
 @dataclass(slots=True)
@@ -81,8 +92,6 @@ class Batch:
     """(N,) long."""
     reward: Tensor
     """(N,) float: outcome and turn rewards together; NaN: cannot be scored."""
-    length: Tensor
-    """(N,) long: trained tokens."""
     sampled_logp: Tensor
     """(N, T) log-probabilities under the sampling policy; 0 for trajectories that are
     ``unsampled``. What reads them requires ``"sampled_logp"``."""
@@ -116,36 +125,42 @@ class Batch:
     """(N, T) log-probabilities under the reference."""
     teacher_logp: Tensor | None = None
     """(N, T) log-probabilities under the teacher."""
-    old_entropy: Tensor | None = None
-    """(N, T) entropies, in nats, of the distributions that the tokens were drawn from, under the
-    weights at the start of the update; so are the next four
-    (``policies.scoring.TOKEN_MEASURES``)."""
-    sum_pi_sq: Tensor | None = None
-    """(N, T) sums of their squared probabilities."""
-    top_logp: Tensor | None = None
-    """(N, T, 10) largest log-probabilities of these distributions."""
-    hidden: Tensor | None = None
-    """(N, T, H) last hidden states, of which they were made."""
-    logit_gradient: Tensor | None = None
-    """(N, T, C) gradients of the tokens' log-probabilities by the logits of every id that was
-    sampled in the step: 1 for the token's own less their probabilities."""
+    measures: Mapping[str, Tensor] = field(default_factory=dict)
+    """Measures of the distributions that the tokens were drawn from, under the weights at the start
+    of the update, by their names in ``policies.scoring.TOKEN_MEASURES``: (N, T) or (N, T, D)."""
     value: Tensor | None = None
     """(N, T) a critic's, before the update."""
-    returns: Tensor | None = None
-    """(N, T) values that the critic should have given."""
-    value_mask: Tensor | None = None
-    """(N, T) bool: where it is asked; None: as ``mask``."""
-    adv: Tensor | None = None
-    """(N,) or (N, T)."""
-    clip_scale: Tensor | None = None
-    """(N, T)."""
+    credit: Estimate | None = None
+    """Result of the advantage estimator."""
     notes: dict[str, Tensor] = field(default_factory=dict)
-    """Notes from an estimator to a loss, by name: (N, T) or (N,). KL-Cov's ``picked`` tokens."""
+    """Notes of the estimator and of the losses themselves (``Loss.prepare``), by name."""
     signals: Mapping[str, Tensor] = field(default_factory=dict)
     """Signals by name: (N,), or (N, K) by turn."""
 
     def __len__(self) -> int:
         return len(self.members)
+
+    @property
+    def length(self) -> Tensor:
+        """(N,) long: trained tokens."""
+        return self.mask.sum(1)
+
+    @property
+    def adv(self) -> Tensor:
+        """(N,) or (N, T) advantages."""
+        if self.credit is None:
+            raise ValueError("this batch has no adv")
+        return self.credit.adv
+
+    @property
+    def clip_scale(self) -> Tensor | None:
+        """(N, T) factors on the clip range; None: 1."""
+        return None if self.credit is None else self.credit.clip_scale
+
+    @property
+    def returns(self) -> Tensor | None:
+        """(N, T) values that the critic should have given."""
+        return None if self.credit is None else self.credit.returns
 
     @property
     def rows(self) -> list[TrainingRow]:
@@ -178,18 +193,20 @@ class Batch:
     def take(self, places: Sequence[int]) -> Batch:
         """Return a batch of the trajectories at the given places."""
         index = torch.as_tensor(list(places), dtype=torch.long)
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name, value in values.items():
+
+        def part(value: Any) -> Any:
             if isinstance(value, Tensor):
-                values[name] = value[index]
-        for name in ("signals", "notes"):
-            values[name] = {key: value[index] for key, value in values[name].items()}
-        values["members"] = [self.members[i] for i in places]
-        return Batch(**values)
+                return value[index]
+            if isinstance(value, Mapping):
+                return {key: part(one) for key, one in value.items()}
+            return Estimate(*map(part, value)) if isinstance(value, Estimate) else value
+
+        values = {f.name: part(getattr(self, f.name)) for f in fields(self)}
+        return Batch(**{**values, "members": [self.members[i] for i in places]})
 
     def need(self, name: str) -> Tensor:
-        """An optional field; recipes make sure that it is there."""
-        value = getattr(self, name)
+        """An optional field or a measure; recipes make sure that it is there."""
+        value = self.measures[name] if name in self.measures else getattr(self, name, None)
         if value is None:
             raise ValueError(f"this batch has no {name}")
         assert isinstance(value, Tensor)
@@ -210,7 +227,6 @@ class Batch:
     def narrow(self, mask: Tensor) -> None:
         """Train on the tokens of (N, T) ``mask`` alone, of those that were trained on."""
         self.mask = self.mask & mask
-        self.length = self.mask.sum(1)
 
     def by_turn(self, name: str) -> Tensor:
         """(N, T) an (N, K) measurement, at every token of its turn."""
@@ -277,7 +293,6 @@ class Batch:
             turn,
             torch.tensor(group),
             torch.tensor(reward),
-            mask.sum(1),
             _lines(members, "logp", width, torch.float32),
             torch.tensor([m.purpose == "expert" for m in members]),
             (torch.tensor(group) >= len(scored) - replayed)

@@ -24,18 +24,12 @@ from ...policies.scoring import TOKEN_MEASURES
 from ...scoring.metrics import RL, family
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
-from .protocols import Floats, Reduction, UpdateWide
+from .protocols import Floats, Reduction, SlotName, make
 from .records import Group, Played, Rewards, Scored, TaskPlan, Workers
-from .registry import SlotName, make
 from .samples import group_of, sample_batch, sample_signals, shuffled
 
-_OPTIONAL = (
-    "turn_reward", "baseline", "old_logp", "ref_logp", "teacher_logp", "value", "returns",
-    "value_mask", *TOKEN_MEASURES,
-)  # fmt: skip
-_PER_TOKEN = (
-    "sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value", *TOKEN_MEASURES,
-)  # fmt: skip
+_OPTIONAL = ("turn_reward", "baseline", "old_logp", "ref_logp", "teacher_logp", "value")
+_PER_TOKEN = ("sampled_logp", "old_logp", "ref_logp", "teacher_logp", "turn_reward", "value")
 
 
 def require(condition: bool, spec: Any, promise: str) -> None:
@@ -52,18 +46,21 @@ def close(a: Tensor, b: Tensor) -> bool:
 def poisoned(batch: Batch) -> Batch:
     """The same batch with NaN wherever nothing may be read."""
     nan = torch.tensor(float("nan"))
-    changes: dict[str, Any] = {}
-    for name in _PER_TOKEN:
-        values = batch.need(name)
+
+    def spoilt(values: Tensor) -> Tensor:
         there = batch.mask.reshape(*batch.mask.shape, *(1,) * (values.ndim - 2))
-        changes[name] = torch.where(there, values, nan)
+        return torch.where(there, values, nan)
+
+    changes: dict[str, Any] = {name: spoilt(batch.need(name)) for name in _PER_TOKEN}
+    changes["measures"] = {name: spoilt(values) for name, values in batch.measures.items()}
     return replace(batch, **changes)
 
 
 def bare(batch: Batch, requires: Collection[str]) -> Batch:
     """The same batch without the optional fields that are not required."""
     absent: dict[str, Any] = dict.fromkeys(set(_OPTIONAL) - set(requires))
-    return replace(batch, **absent)
+    left = {name: values for name, values in batch.measures.items() if name in requires}
+    return replace(batch, measures=left, **absent)
 
 
 def unlikely(batch: Batch) -> Batch:
@@ -100,7 +97,7 @@ def only(spec: Any, claim: Reduction) -> dict[str, Any]:
     return {"use": spec if isinstance(spec, str) else spec["use"], **claim.options}
 
 
-_FIELDS = frozenset(f.name for f in fields(Batch))
+_FIELDS = frozenset(f.name for f in fields(Batch)) | set(TOKEN_MEASURES)
 
 
 # --- advantages -------------------------------------------------------------------------------
@@ -116,7 +113,7 @@ def check_estimator(spec: Any) -> None:
     batch = sample_batch(0, signals=needed)
     made = make("advantage", spec).estimate(batch, {})
     require(isinstance(made, Estimate), spec, "estimate gives an Estimate")
-    adv, scale, mask = made
+    adv, scale, mask = made[:3]
     require(adv.shape in ((len(batch),), batch.mask.shape), spec, "advantages are (N,) or (N, T)")
     require(scale is None or scale.shape == batch.mask.shape, spec, "the clip scale is (N, T)")
     told = scale is None or "clip_scale" in declared.provides
@@ -137,14 +134,14 @@ def check_estimator(spec: Any) -> None:
     require(close(mixed, wide[order]), spec, "the order of trajectories does not matter")
     renamed = replace(batch, group=7 - batch.group)
     require(close(estimate(renamed), wide), spec, "the names of groups do not matter")
-    nothing = replace(batch, mask=torch.zeros_like(batch.mask), length=batch.length * 0)
+    nothing = replace(batch, mask=torch.zeros_like(batch.mask))
     finite = bool(torch.isfinite(make("advantage", spec).estimate(nothing, {}).adv).all())
     require(finite, spec, "advantages are finite where nothing is trained on")
     check_needs(spec, declared, lambda: estimate(bare(batch, declared.requires)))
     if "sampled_logp" not in declared.requires:
         same = close(estimate(unlikely(batch)), wide)
         require(same, spec, "requires names 'sampled_logp' if it reads an expert's")
-    for claim in getattr(declared, "invariant", ()):
+    for claim in declared.invariant:
         require(claim in _CHANGES, spec, f"invariant names some of {sorted(_CHANGES)}")
         require(close(estimate(_CHANGES[claim](batch)), wide), spec, f"invariant under {claim}")
     if declared.relative:
@@ -156,7 +153,7 @@ def check_estimator(spec: Any) -> None:
                 require(zero, spec, "groups that cannot be compared get exactly 0")
     other = sample_batch(2, signals=needed)
     check_memory("advantage", spec, lambda o: _spread(o.estimate(other, {}).adv, batch))
-    for claim in getattr(declared, "reductions", ()):
+    for claim in declared.reductions:
         small = sample_batch(1, one_token=claim.where == "one token", signals=needed)
         mine = estimate(small, only(spec, claim))
         require(close(mine, estimate(small, dict(claim.to))), spec, f"reduces to {claim.to}")
@@ -208,24 +205,22 @@ def check_loss(spec: Any) -> None:
         blind = _loss(spec, unlikely(batch), logp=batch.sampled_logp)
         same = close(blind[0], loss) and close(blind[1], gradient)
         require(same, spec, "requires names 'sampled_logp' if it reads an expert's")
-    narrow, wide = (
-        _loss(spec, replace(batch, clip_scale=torch.full(batch.mask.shape, factor)))[1]
-        for factor in (1e-6, 1e6)
-    )
+    narrow, wide = (_loss(spec, _clipped(batch, factor))[1] for factor in (1e-6, 1e6))
     reads = bool((narrow != wide).any())
-    said = bool(getattr(declared, "scales_clip", False))
-    require(reads == said, spec, "scales_clip says whether it reads batch.clip_scale")
+    require(
+        reads == declared.scales_clip, spec, "scales_clip says whether it reads batch.clip_scale"
+    )
     parts = [torch.nonzero(batch.group == n)[:, 0].tolist() for n in batch.group.unique()]
-    if not getattr(declared, "whole_groups", False):
+    if not declared.whole_groups:
         parts = [[i for i in range(len(batch)) if i % 3 == k] for k in range(3)]
     by_part = [_loss(spec, ready.take(p), batch.totals, ready=True) for p in parts]
     require(close(torch.stack([f[0] for f in by_part]).sum(), loss), spec, "parts add up")
     for places, (_, part) in zip(parts, by_part, strict=True):
         require(close(part, gradient[places]), spec, "parts have the whole's gradient")
-    nothing = replace(batch, mask=torch.zeros_like(batch.mask), length=batch.length * 0)
+    nothing = replace(batch, mask=torch.zeros_like(batch.mask))
     empty, none = _loss(spec, nothing)
     require(bool(torch.isfinite(empty)) and not none.any(), spec, "nothing to learn: no gradient")
-    for claim in getattr(declared, "reductions", ()):
+    for claim in declared.reductions:
         small = sample_batch(1, signals=needed, notes=needed, one_token=claim.where == "one token")
         if claim.where == "on-policy":
             small = replace(small, old_logp=small.sampled_logp)
@@ -233,11 +228,15 @@ def check_loss(spec: Any) -> None:
         require(close(mine[1], other[1]), spec, f"{claim.where} it has the gradient of {claim.to}")
 
 
+def _clipped(batch: Batch, factor: float) -> Batch:
+    """The same batch with a factor on the clip range."""
+    scale = torch.full(batch.mask.shape, factor)
+    return replace(batch, credit=Estimate(batch.adv, clip_scale=scale))
+
+
 def prepared(spec: Any, batch: Batch, logp: Tensor | None = None) -> Batch:
     """A batch with what a loss notes of a whole update, at the log-probabilities of ``_loss``."""
     loss = make("loss", spec)
-    if not isinstance(loss, UpdateWide):
-        return batch
     logp = batch.sampled_logp if logp is None else logp
     output = Output(logp) if loss.prepares_with_logp else None
     return replace(batch, notes={**batch.notes, **loss.prepare(batch, output, {})})
@@ -299,10 +298,10 @@ def check_reward(spec: Any, by_turn: Sequence[str] = ()) -> None:
         before = Rewards(start.copy(), np.full((5, 2), float(each)))
         return transform.apply(group, signals, before, {})
 
-    if getattr(transform, "reshapes_turns", False):
+    if transform.reshapes_turns:
         kept = paid(1).turns is not None and np.array_equal(paid(1).outcome, start, True)
         require(bool(kept), spec, "who reshapes turn rewards leaves the outcome alone")
-    elif getattr(transform, "gates", False):
+    elif transform.gates:
         free = paid(0).turns
         nothing = free is None or not np.nan_to_num(free).any()
         require(nothing, spec, "what gates turn rewards pays nothing where there are none")
@@ -360,10 +359,10 @@ def _check_admitted(spec: Any, policy: Any, scored: Scored, admitted: Scored) ->
     """Check the members that are trained on, and what is said of those that were not played."""
     before = set(map(id, scored.group.members))
     added = [m for m in admitted.group.members if id(m) not in before]
-    declared = all(m.purpose in getattr(policy, "adds", ()) for m in added)
+    declared = all(m.purpose in policy.adds for m in added)
     require(declared, spec, "members that were not played are of a purpose named in adds")
     require(
-        getattr(policy, "unsampled", False) or not any(m.unsampled for m in added),
+        policy.unsampled or not any(m.unsampled for m in added),
         spec,
         "unsampled is True if members without sampling log-probabilities are added",
     )
@@ -390,7 +389,7 @@ class _Watched(dict[str, float]):
 def check_schedule(spec: Any) -> None:
     """Check a schedule: finite numbers, memory, and that it reads the logged metrics that it names
     in ``watches`` and no others."""
-    names = sorted(getattr(make("schedule", spec), "watches", ()))
+    names = sorted(make("schedule", spec).watches)
     logged = all(name in RL or family(name) in RL for name in names)
     require(logged, spec, f"watches names metrics of METRICS.md; it has {names}")
     metrics = _Watched({name: 0.1 * i for i, name in enumerate(names, 3)})
@@ -410,8 +409,7 @@ def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> lis
     groups: list[Group] = make("rollout", spec).collect(plans, workers)
     require([g.plan for g in groups] == list(plans), spec, "a group per plan, in order")
     members = [m for g in groups for m in g.members]
-    cuts = bool(getattr(make("rollout", spec), "truncates", False))
-    done = cuts or all(m.finished for m in members)
+    done = make("rollout", spec).truncates or all(m.finished for m in members)
     require(done, spec, "episodes are finished, or truncates is True")
     names = [m.episode.config.episode_id for m in members]
     require(len(set(names)) == len(names), spec, "each episode has an id of its own")
@@ -422,10 +420,10 @@ def check_rollout(spec: Any, plans: Sequence[TaskPlan], workers: Workers) -> lis
         once = len(set(turns)) == len(turns) and all(t >= member.since for t in turns)
         require(once, spec, "rows hold each turn once, and none of the parent's")
     rollout = make("rollout", spec)
-    known = {"train", "baseline", *getattr(rollout, "adds", ())}
+    known = {"train", "baseline", *rollout.adds}
     declared = all(m.purpose in known for m in members)
     require(declared, spec, "members that the policy did not play are of a purpose named in adds")
-    sampled = getattr(rollout, "unsampled", False) or not any(m.unsampled for m in members)
+    sampled = rollout.unsampled or not any(m.unsampled for m in members)
     require(sampled, spec, "unsampled is True if members have no sampling log-probabilities")
     for group in groups:
         size = len(group.members)

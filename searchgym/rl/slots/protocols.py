@@ -1,19 +1,25 @@
-"""The seven slots. Each is a plain object; its options are its constructor's keyword arguments.
+"""The seven slots, each a base class that declares what its objects may say of themselves.
 
-``requires`` names what an object reads and others must provide: a field of ``Batch``
-(``"ref_logp"``), a signal (``"return"``), ``"turn_reward"``, which a reward transform provides, or
-a note of an estimator for a loss (``"picked"``).
-A recipe whose needs are not met fails before training, by name. Objects with memory put it into
-``state_dict``, as JSON values, and into ``tensors``.
+An object's options are its constructor's keyword arguments. ``requires`` names what it reads and
+others must provide: a field of ``Batch`` (``"ref_logp"``), a signal (``"return"``),
+``"turn_reward"``, which a reward transform provides, or a note of an estimator for a loss
+(``"picked"``). A recipe whose needs are not met fails before training, by name. Objects with memory
+put it into ``state_dict``, as JSON values, and into ``tensors``.
+
+A class is registered by standing in its slot's package with a line ``registered = "name"``, or by a
+plug-in (:mod:`searchgym.plugins`); :func:`make` makes objects of names, paths and tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
+from ...errors import CardError, unknown
+from ...objects import from_spec
+from ...plugins import Registry
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
 from .records import Floats as Floats
@@ -21,6 +27,8 @@ from .records import Group, Rewards, Scored, Signals, TaskPlan, Workers
 
 Result = tuple[Tensor, Mapping[str, float | Mean]]
 """Result of a loss."""
+Coef = Mapping[str, float]
+"""Coefficients of a step, by name."""
 
 
 class RunFacts(NamedTuple):
@@ -32,8 +40,20 @@ class RunFacts(NamedTuple):
     """Tokens that an episode may sample, at most; None: not known."""
 
 
+class Reduction(NamedTuple):
+    """A claim that an object is another one under some options; ``contracts`` checks it."""
+
+    options: Mapping[str, Any]
+    """Options of the object itself."""
+    to: Mapping[str, Any]
+    """The other, as in a recipe."""
+    where: str = "anywhere"
+    """Place of the claim. ``"on-policy"``: where old and new policy are equal; ``"one token"``: on
+    trajectories of one token."""
+
+
 class Slot:
-    """Common interface of all slots; subclassing it is optional."""
+    """Base of the objects of all slots."""
 
     requires: frozenset[str] = frozenset()
     """Names of inputs that other objects must provide."""
@@ -53,8 +73,6 @@ class Slot:
     """Roles besides the policy's that it asks the workers for (``Workers.agent``)."""
     frozen: frozenset[str] = frozenset()
     """Subset of ``roles`` that only an agent may play, not the policy itself."""
-    by_turn: frozenset[str] = frozenset()
-    """Subset of ``provides`` that holds a number for each turn, (M, K)."""
 
     def idle(self, run: RunFacts) -> Mapping[str, str]:
         """Options that change nothing in such a training, and why (``rl.diagnostics``)."""
@@ -75,118 +93,90 @@ class Slot:
         """Take back what ``tensors`` gave; called after ``load_state_dict``."""
 
 
-class Reduction(NamedTuple):
-    """A claim that an object is another one under some options; ``contracts`` checks it."""
+class RolloutStrategy(Slot):
+    """Plays a task's group."""
 
-    options: Mapping[str, Any]
-    """Options of the object itself."""
-    to: Mapping[str, Any]
-    """The other, as in a recipe."""
-    where: str = "anywhere"
-    """Place of the claim. ``"on-policy"``: where old and new policy are equal; ``"one token"``: on
-    trajectories of one token."""
-
-
-@runtime_checkable
-class SlotObject(Protocol):
-    """Object of any slot."""
-
-    requires: frozenset[str]
-    provides: frozenset[str]
-
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any], /) -> None: ...
-
-
-class RolloutStrategy(SlotObject, Protocol):
-    """Plays a task's group. One whose members may stop before their episodes have ended, and are
-    trained on all the same, says so with a line ``truncates = True``."""
+    size: int | None = None
+    """Members of a group; None: not said."""
+    truncates: bool = False
+    """True if members may stop before their episodes have ended, and are trained on all the
+    same."""
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers, /) -> list[Group]:
         """One group per plan, in order, of finished episodes unless it truncates. A group may hold
-        members that the policy did not play, of purposes that it declares (``Slot.adds``)."""
-        ...
+        members that the policy did not play, of purposes that it declares (``adds``)."""
+        raise NotImplementedError
 
 
-class Signal(SlotObject, Protocol):
+class Signal(Slot):
     """Measures played groups; ``provides`` names what it adds."""
+
+    by_turn: frozenset[str] = frozenset()
+    """Subset of ``provides`` that holds a number for each turn, (M, K)."""
 
     def measure(self, groups: Sequence[Group], workers: Workers, /) -> list[Signals]:
         """Measure each group: by name (M,) or, by turn, (M, K); NaN where there is none."""
-        ...
+        raise NotImplementedError
 
 
-@runtime_checkable
-class Learner(Protocol):
-    """A signal or rollout that learns: a process reward model, a head on hidden states."""
+class RewardTransform(Slot):
+    """Turns signals into rewards. Several are applied one after another; what turns were paid by
+    those before is handed on."""
 
-    def fit(self, scored: Sequence[Scored], /) -> Mapping[str, float]:
-        """Learn from the groups that were trained on, after the update, and return metrics."""
-        ...
+    gates: bool = False
+    """True if it multiplies what turns were paid so far, e.g. by whether the answer was right."""
+    reshapes_turns: bool = False
+    """True if it replaces what turns were paid so far."""
 
-
-class RewardTransform(SlotObject, Protocol):
-    """Turns signals into rewards. Several are applied one after another.
-
-    What turns were paid by those before is handed on; one that multiplies it, e.g. by whether the
-    answer was right, says so with a line ``gates = True``.
-    """
-
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float], /
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef, /) -> Rewards:
         """New rewards from those so far. ``outcome`` is paid at the end of an episode, ``turns`` at
-        the end of each turn; estimators that tell no turns apart see their sum. Those of turns so
-        far are handed on, unless the class says ``reshapes_turns = True``."""
-        ...
+        the end of each turn; estimators that tell no turns apart see their sum."""
+        raise NotImplementedError
 
 
-class AdvantageEstimator(SlotObject, Protocol):
+class AdvantageEstimator(Slot):
     """Turns rewards into advantages. ``batch.reward`` (N,) is what a trajectory earned in all,
     ``batch.token_reward()`` (N, T) where it was paid, ``batch.signal(name)`` what was measured."""
 
-    relative: ClassVar[bool]
-    """Groups whose rewards are all equal get exactly 0."""
-    # Optional: ``invariant``, of "shift" (adding a number to all of a group's rewards changes
-    # nothing) and "scale" (nor does multiplying all rewards by one); ``reductions``.
+    relative: bool = False
+    """True if groups whose rewards are all equal get exactly 0."""
+    invariant: frozenset[str] = frozenset()
+    """Changes of a group's rewards that change nothing: ``"shift"`` (a number is added to all),
+    ``"scale"`` (all are multiplied)."""
+    reductions: tuple[Reduction, ...] = ()
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float], /) -> Estimate:
-        """Advantages; besides, if the method has them, factors on the clip range and a mask."""
-        ...
+    def estimate(self, batch: Batch, coef: Coef, /) -> Estimate:
+        """Advantages and what else the method says of a batch, which is left as it is."""
+        raise NotImplementedError
 
 
-class Loss(SlotObject, Protocol):
+class Loss(Slot):
     """Computes the loss. Several are added, each times ``coef[name]`` or its own ``weight``."""
 
-    name: str
-    weight: float
+    name: str = "policy"
+    weight: float = 1.0
+    whole_groups: bool = False
+    """True if it compares members, so that micro-batches must not split a group."""
+    scales_clip: bool = False
+    """True if it reads ``batch.clip_scale``."""
+    prepares_with_logp: bool = False
+    """True if :meth:`prepare` needs log-probabilities under the current weights: one more forward
+    pass per update."""
+    reductions: tuple[Reduction, ...] = ()
 
-    def __call__(
-        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float], /
-    ) -> Result:
+    def prepare(self, batch: Batch, output: Output | None, coef: Coef) -> Mapping[str, Tensor]:
+        """Notes from the whole mini-batch of an update, (N,) or (N, T), without gradient: a ranking
+        of tokens among all of them, a count of pairs. Parts of the mini-batch hold their share
+        (``batch.note``). ``output`` is None unless ``prepares_with_logp``."""
+        return {}
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef, /) -> Result:
         """A 0-D tensor, such that the losses of parts of a batch add up to that of the whole; and
         statistics by name: numbers are means over ``batch``'s trained tokens, others a ``Mean``."""
-        ...
+        raise NotImplementedError
 
 
-@runtime_checkable
-class UpdateWide(Protocol):
-    """A loss that must see the whole mini-batch of an update before the update is computed in
-    parts: a ranking of tokens among all of them, a count of pairs."""
-
-    prepares_with_logp: bool
-    """True if it needs log-probabilities under the current weights for it: one more forward pass
-    per update."""
-
-    def prepare(
-        self, batch: Batch, output: Output | None, coef: Mapping[str, float], /
-    ) -> Mapping[str, Tensor]:
-        """Notes for the loss itself, (N,) or (N, T), without gradient; the parts of the mini-batch
-        hold their share (``batch.note``). ``output`` is None unless ``prepares_with_logp``."""
-        ...
-
-
-class DataPolicy(SlotObject, Protocol):
+class DataPolicy(Slot):
     """Chooses the next tasks and the groups that are kept."""
 
     def plan(
@@ -197,19 +187,38 @@ class DataPolicy(SlotObject, Protocol):
         ``env`` is the environment that they are played in: its ``tasks`` are those given, and
         ``corpus, world, engine, toolbox, rules`` may be read. A plan may hold tasks that are not
         among them, e.g. made from the world."""
-        ...
+        raise NotImplementedError
 
     def admit(self, scored: Scored, /) -> Scored | None:
         """The group, or part of it, if it is to be trained on. Members may be added, scored, whose
-        purpose it declares (``Slot.adds``)."""
-        ...
+        purpose it declares (``adds``)."""
+        return scored
 
     def observe(self, scored: Scored, /) -> None:
         """A group was played."""
-        ...
 
     def enough(self, kept: int, wanted: int, rounds: int, /) -> bool:
         """Check whether to go on with ``kept`` groups after ``rounds`` rounds of playing."""
+        return rounds >= 1
+
+
+class CoefficientSchedule(Slot):
+    """Sets the coefficients of each step."""
+
+    names: frozenset[str] = frozenset()
+    """Names of the coefficients that it sets."""
+
+    def coef(self, step: int, metrics: Mapping[str, float], /) -> Mapping[str, float]:
+        """``metrics``: those of the step before. ``"lr"`` is a factor on the learning rate."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A signal or rollout that learns: a process reward model, a head on hidden states."""
+
+    def fit(self, scored: Sequence[Scored], /) -> Mapping[str, float]:
+        """Learn from the groups that were trained on, after the update, and return metrics."""
         ...
 
 
@@ -224,9 +233,45 @@ class Replay(Protocol):
         ...
 
 
-class CoefficientSchedule(SlotObject, Protocol):
-    """Sets the coefficients of each step."""
+SlotName = Literal["rollout", "signal", "reward", "advantage", "loss", "data", "schedule"]
+BASES: Mapping[SlotName, tuple[type[Slot], str, str]] = {
+    "rollout": (RolloutStrategy, "collect", "rollouts"),
+    "signal": (Signal, "measure", "signals"),
+    "reward": (RewardTransform, "apply", "rewards"),
+    "advantage": (AdvantageEstimator, "estimate", "advantages"),
+    "loss": (Loss, "__call__", "losses"),
+    "data": (DataPolicy, "plan", "data"),
+    "schedule": (CoefficientSchedule, "coef", "schedules"),
+}
+"""Slot → its base class, the method by which an object is called, and the module or package of
+``searchgym.rl`` with the classes that are not one published method's own."""
+REGISTRY: Mapping[SlotName, Registry] = {
+    slot: Registry("outcome" if slot == "reward" else slot, package=f"searchgym.rl.{place}")
+    for slot, (_, _, place) in BASES.items()
+}
+"""Slot → name → import path, read from the packages when a slot is first asked for."""
 
-    def coef(self, step: int, metrics: Mapping[str, float], /) -> Mapping[str, float]:
-        """``metrics``: those of the step before. ``"lr"`` is a factor on the learning rate."""
-        ...
+
+def make(slot: SlotName, spec: Any) -> Any:
+    """An object from a name, an import path, a table or itself.
+
+    Args:
+        slot: One of ``REGISTRY``.
+        spec: ``"grpo"``, ``"package.module:Class"``, ``{"use": either, **options}``, or an object,
+            which is returned.
+
+    Raises:
+        CardError: an unknown name or option, or an object that does not fit the slot.
+    """
+    if slot not in REGISTRY:
+        raise CardError(unknown("slot", slot, REGISTRY))
+    base, method, _ = BASES[slot]
+    if isinstance(spec, type):
+        raise CardError(f"the slot {slot!r} holds an object, not a class: write {spec.__name__}(…)")
+    spec = from_spec(slot, spec, REGISTRY[slot], accepts=(method, "state_dict", "load_state_dict"))
+    if not isinstance(spec, base):
+        raise CardError(
+            f"{type(spec).__name__} cannot fill the slot {slot!r}: it is no subclass of "
+            f"searchgym.rl.{base.__name__}, which has all but {method}"
+        )
+    return spec

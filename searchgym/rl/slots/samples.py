@@ -15,10 +15,9 @@ from ...objects import load_known
 from ...policies.scoring import TOP
 from ...seeding import derive, stream
 from ...types import Task
-from .batch import Batch, Output
-from .protocols import UpdateWide
+from .batch import Batch, Estimate, Output
+from .protocols import REGISTRY
 from .records import Floats, Group, Played, TaskPlan
-from .registry import REGISTRY
 
 TURNS = 3
 """Largest number of turns in a sample trajectory."""
@@ -29,7 +28,7 @@ def by_turn_signals() -> frozenset[str]:
     """Registered signals that hold a number for each turn; so do all whose names begin with
     ``turn_``."""
     classes = map(load_known, REGISTRY["signal"].values())
-    return frozenset().union(*(getattr(c, "by_turn", frozenset()) for c in classes))
+    return frozenset().union(*(c.by_turn for c in classes))
 
 
 def sample_signals(
@@ -98,7 +97,6 @@ def sample_batch(
         turn,
         group,
         reward,
-        mask.sum(1),
         logp,
         torch.rand(n, generator=draw) < 0.2,
         torch.rand(n, generator=draw) < 0.2,
@@ -108,13 +106,15 @@ def sample_batch(
         old_logp=near(),
         ref_logp=near(),
         teacher_logp=near(),
-        old_entropy=torch.rand(n, width, generator=draw),
-        sum_pi_sq=torch.rand(n, width, generator=draw),
-        top_logp=-torch.rand(n, width, TOP, generator=draw).cumsum(-1),
-        hidden=torch.randn(n, width, 4, generator=draw),
-        logit_gradient=_logit_gradient(n, width),
+        measures={
+            "old_entropy": torch.rand(n, width, generator=draw),
+            "sum_pi_sq": torch.rand(n, width, generator=draw),
+            "top_logp": -torch.rand(n, width, TOP, generator=draw).cumsum(-1),
+            "hidden": torch.randn(n, width, 4, generator=draw),
+            "logit_gradient": _logit_gradient(n, width),
+        },
         value=torch.rand(n, width, generator=draw),
-        adv=torch.randn(n, generator=draw),
+        credit=Estimate(torch.randn(n, generator=draw)),
         notes={name: torch.rand(n, width, generator=draw) < 0.5 for name in notes},
         signals={
             # every turn of a batch's trajectories has been measured
@@ -130,8 +130,7 @@ def loss_statistics(loss: Any) -> set[str]:
     batch = sample_batch(0, signals=needs, notes=needs)
     logp = batch.need("old_logp").clone().requires_grad_()
     output = Output(logp, -logp.detach())
-    if isinstance(loss, UpdateWide):
-        batch.notes.update(loss.prepare(batch, output, {}))
+    batch.notes.update(loss.prepare(batch, output, {}))
     return set(loss(output, batch, batch.totals, {})[1])
 
 

@@ -1,15 +1,48 @@
-"""A coefficient that holds the KL to the reference near a target (arXiv 1909.08593)."""
+"""Coefficients by step: objects of the slot ``schedule``.
+
+A recipe reads ``"lr"`` (a factor on the learning rate), each loss's name (``"policy"``, ``"kl"``,
+``"entropy"`` …; replaces its weight), ``"w_<signal>"``, and what its parts declare in ``reads``. It
+refuses other names, which would change nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..ops.ratios import adapted_kl_coefficient
-from ..slots.protocols import Slot
+from ..curricula.schedules import make_schedule
+from .ops.ratios import adapted_kl_coefficient
+from .slots.protocols import CoefficientSchedule
 
 
-class AdaptiveKL(Slot):
+class Constant(CoefficientSchedule):
+    """The same numbers at every step."""
+
+    registered = "constant"
+
+    def __init__(self, **values: float) -> None:
+        self.values = {name: float(value) for name, value in values.items()}
+        self.names = frozenset(values)
+
+    def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        return self.values
+
+
+class ScheduledCoefficients(CoefficientSchedule):
+    """Coefficients of which each follows a schedule of its own: a number or ``{kind = "linear",
+    …}``."""
+
+    registered = "scheduled"
+
+    def __init__(self, **specs: Any) -> None:
+        self.schedules = {name: make_schedule(spec) for name, spec in specs.items()}
+        self.names = frozenset(specs)
+
+    def coef(self, step: int, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        return {name: schedule(step) for name, schedule in self.schedules.items()}
+
+
+class AdaptiveKL(CoefficientSchedule):
     """``name`` grows while the KL to the reference is above ``target``, and shrinks below it.
 
     Args:

@@ -1,1 +1,0 @@
-"""Reward transforms: from signals to rewards."""

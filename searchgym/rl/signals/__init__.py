@@ -1,1 +1,0 @@
-"""Signals: measurements of played groups."""

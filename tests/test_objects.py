@@ -16,7 +16,8 @@ from searchgym.engines.registry import build_engine
 from searchgym.errors import CardError, DialectError, EngineError
 from searchgym.llms.registry import build_generator
 from searchgym.objects import bare_hint, check_fits, is_path
-from searchgym.rl.slots.protocols import REGISTRY, make
+from searchgym.rl.slots.protocols import make
+from searchgym.rl.slots.registry import REGISTRY
 from searchgym.utils.trust import check_sources, named_sources
 
 from .small import CORPUS

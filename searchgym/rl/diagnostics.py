@@ -16,7 +16,8 @@ import torch
 from ..errors import CardError, EngineError
 from .recipe import SEVERAL, Recipe
 from .slots.batch import Batch, Estimate, in_lines
-from .slots.protocols import REGISTRY, RunFacts
+from .slots.protocols import RunFacts
+from .slots.registry import REGISTRY
 from .slots.samples import sample_batch
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .recipe import TABLES as OF_RECIPE
 from .roles import check_roles
 from .run_folder import FREE
-from .slots.protocols import REGISTRY
 from .slots.records import SHARED
+from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
     from ..envs.search import SearchEnv

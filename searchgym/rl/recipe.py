@@ -25,7 +25,6 @@ from .data import ByCurriculum, UniformTasks
 from .measures import loss_metrics
 from .recipe_files import read, shipped
 from .slots.protocols import (
-    REGISTRY,
     AdvantageEstimator,
     CoefficientSchedule,
     DataPolicy,
@@ -35,9 +34,9 @@ from .slots.protocols import (
     RolloutStrategy,
     Signal,
     Slot,
-    SlotName,
     make,
 )
+from .slots.registry import REGISTRY, SlotName
 from .slots.samples import loss_statistics
 
 if TYPE_CHECKING:

@@ -26,9 +26,11 @@ from searchgym.rl.measures import group_metrics
 from searchgym.rl.ops.groups import all_alike
 from searchgym.rl.ops.turns import standardized
 from searchgym.rl.recipe import Recipe, read
-from searchgym.rl.slots.protocols import REGISTRY
+from searchgym.rl.slots.batch import Estimate
+from searchgym.rl.slots.protocols import AdvantageEstimator
 from searchgym.rl.slots.protocols import make as make_slot
 from searchgym.rl.slots.records import Rewards, Scored
+from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.samples import group_of
 from searchgym.scoring.metrics import RL
 from searchgym_agents.methods.otb import otb_advantages
@@ -58,24 +60,13 @@ def test_every_advantage_is_tried(name: str) -> None:
 
 
 def test_a_method_of_ones_own_is_tried_too() -> None:
-    class Median:
-        relative = False
-        requires: frozenset[str] = frozenset()
-        provides: frozenset[str] = frozenset()
-
-        def estimate(self, batch: Any, coef: Any) -> Any:
-            from searchgym.rl.slots.batch import Estimate
-
+    class Median(AdvantageEstimator):
+        def estimate(self, batch: Any, coef: Any) -> Estimate:
             adv = batch.reward.clone()
             for number in batch.group.unique():
                 mine = batch.group == number
                 adv[mine] -= batch.reward[mine].nanmedian()
             return Estimate(adv.nan_to_num())
-
-        def state_dict(self) -> dict[str, Any]:
-            return {}
-
-        def load_state_dict(self, state: Any) -> None: ...
 
     assert needs_several_members(recipe(Median()))
 

@@ -17,8 +17,8 @@ from searchgym.rl import minimal
 from searchgym.rl.log import read_log
 from searchgym.rl.measures import loss_metrics, staleness_metrics
 from searchgym.rl.recipe import read
-from searchgym.rl.slots.protocols import REGISTRY
 from searchgym.rl.slots.protocols import make as make_slot
+from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.samples import loss_statistics, sample_batch
 from searchgym.scoring import metrics
 from tests.rl.colours import blank, player, setting, tokenizer

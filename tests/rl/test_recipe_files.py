@@ -35,7 +35,8 @@ from searchgym.rl.recipe_files import (
 )
 from searchgym.rl.slots.batch import Batch, Estimate
 from searchgym.rl.slots.contracts import check_estimator
-from searchgym.rl.slots.protocols import PLACES, REGISTRY, make
+from searchgym.rl.slots.protocols import make
+from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.trainer import TrainConfig, Trainer
 from searchgym.tasks.families import make_family
 from tests.rl.lookup import player, setting
@@ -89,9 +90,9 @@ def one_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     package = tmp_path / "advantages"
     package.mkdir()
     (package / "above_worst.py").write_text(METHOD)
-    monkeypatch.setattr(
-        searchgym.rl.advantages, "__path__", [*searchgym.rl.advantages.__path__, str(package)]
-    )
+    folders = [*searchgym.rl.advantages.__path__, str(package)]
+    monkeypatch.setattr(searchgym.rl.advantages, "__path__", folders)
+    monkeypatch.setattr(searchgym.rl.advantages.__spec__, "submodule_search_locations", folders)
     registered_in.cache_clear()
     recipe = tmp_path / "above_worst.toml"
     recipe.write_text(RECIPE)
@@ -125,7 +126,7 @@ def test_two_methods_of_one_name_are_refused(one_more: Path) -> None:
 
 def test_every_registered_name_is_its_classes() -> None:
     """What the files say is what the classes say, and no file's class is left out."""
-    for slot in PLACES:
+    for slot in REGISTRY:
         assert REGISTRY[slot], slot
         for name, path in REGISTRY[slot].items():
             assert load_object(path).registered.rpartition(":")[2] == name, path
@@ -133,7 +134,7 @@ def test_every_registered_name_is_its_classes() -> None:
 
 def test_a_look_at_names_and_recipes_loads_no_library() -> None:
     code = (
-        "import sys; from searchgym.rl.slots.protocols import REGISTRY\n"
+        "import sys; from searchgym.rl.slots.registry import REGISTRY\n"
         "from searchgym.rl.recipe_files import document, read, shipped\n"
         "assert len([n for slot in REGISTRY for n in REGISTRY[slot]]) > 50\n"
         "for name in shipped(): read(name), document(name)\n"

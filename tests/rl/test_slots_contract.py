@@ -14,8 +14,9 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, CheckError
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots import contracts
-from searchgym.rl.slots.protocols import REGISTRY, make
+from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.rl.slots.registry import REGISTRY
 from tests.rl.colours import CORPUS, TASKS, player, setting
 from tests.rl.trainers import trainer
 

@@ -16,7 +16,7 @@ from searchgym.rl.advantages.base import Coef, DrawingOver
 from searchgym.rl.ops import spread
 from searchgym.rl.recipe_files import read, shipped
 from searchgym.rl.slots.batch import Batch, Estimate
-from searchgym.rl.slots.protocols import REGISTRY
+from searchgym.rl.slots.registry import REGISTRY
 from searchgym.seeding import derive
 
 from .gradients import with_size

@@ -24,8 +24,9 @@ from ...policies.scoring import TOKEN_MEASURES
 from ...scoring.metrics import RL, family
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
-from .protocols import Floats, Reduction, SlotName, make
+from .protocols import Floats, Reduction, make
 from .records import Group, Played, Rewards, Scored, TaskPlan, Workers
+from .registry import SlotName
 from .samples import group_of, sample_batch, sample_signals, shuffled
 
 _OPTIONAL = ("turn_reward", "baseline", "old_logp", "ref_logp", "teacher_logp", "value")

@@ -13,17 +13,17 @@ plug-in (:mod:`searchgym.plugins`); :func:`make` makes objects of names, paths a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from ...errors import CardError, unknown
 from ...objects import from_spec
-from ...plugins import Registry
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
 from .records import Floats as Floats
 from .records import Group, Rewards, Scored, Signals, TaskPlan, Workers
+from .registry import REGISTRY, SlotName
 
 Result = tuple[Tensor, Mapping[str, float | Mean]]
 """Result of a loss."""
@@ -233,23 +233,16 @@ class Replay(Protocol):
         ...
 
 
-SlotName = Literal["rollout", "signal", "reward", "advantage", "loss", "data", "schedule"]
-BASES: Mapping[SlotName, tuple[type[Slot], str, str]] = {
-    "rollout": (RolloutStrategy, "collect", "rollouts"),
-    "signal": (Signal, "measure", "signals"),
-    "reward": (RewardTransform, "apply", "rewards"),
-    "advantage": (AdvantageEstimator, "estimate", "advantages"),
-    "loss": (Loss, "__call__", "losses"),
-    "data": (DataPolicy, "plan", "data"),
-    "schedule": (CoefficientSchedule, "coef", "schedules"),
+BASES: Mapping[SlotName, tuple[type[Slot], str]] = {
+    "rollout": (RolloutStrategy, "collect"),
+    "signal": (Signal, "measure"),
+    "reward": (RewardTransform, "apply"),
+    "advantage": (AdvantageEstimator, "estimate"),
+    "loss": (Loss, "__call__"),
+    "data": (DataPolicy, "plan"),
+    "schedule": (CoefficientSchedule, "coef"),
 }
-"""Slot → its base class, the method by which an object is called, and the module or package of
-``searchgym.rl`` with the classes that are not one published method's own."""
-REGISTRY: Mapping[SlotName, Registry] = {
-    slot: Registry("outcome" if slot == "reward" else slot, package=f"searchgym.rl.{place}")
-    for slot, (_, _, place) in BASES.items()
-}
-"""Slot → name → import path, read from the packages when a slot is first asked for."""
+"""Slot → its base class, and the method by which its objects are called."""
 
 
 def make(slot: SlotName, spec: Any) -> Any:
@@ -265,7 +258,7 @@ def make(slot: SlotName, spec: Any) -> Any:
     """
     if slot not in REGISTRY:
         raise CardError(unknown("slot", slot, REGISTRY))
-    base, method, _ = BASES[slot]
+    base, method = BASES[slot]
     if isinstance(spec, type):
         raise CardError(f"the slot {slot!r} holds an object, not a class: write {spec.__name__}(…)")
     spec = from_spec(slot, spec, REGISTRY[slot], accepts=(method, "state_dict", "load_state_dict"))

@@ -16,8 +16,8 @@ from ...policies.scoring import TOP
 from ...seeding import derive, stream
 from ...types import Task
 from .batch import Batch, Estimate, Output
-from .protocols import REGISTRY
 from .records import Floats, Group, Played, TaskPlan
+from .registry import REGISTRY
 
 TURNS = 3
 """Largest number of turns in a sample trajectory."""

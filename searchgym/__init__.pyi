@@ -29,10 +29,10 @@ from . import viewer as viewer
 from . import worlds as worlds
 from . import wrappers as wrappers
 from ._version import __version__ as __version__
-from .agents.function import FunctionAgent as FunctionAgent
 from .agents.oracle import OracleAgent as OracleAgent
-from .agents.scripted import ConstantAgent as ConstantAgent
-from .agents.scripted import FirstHitAgent as FirstHitAgent
+from .agents.simple import ConstantAgent as ConstantAgent
+from .agents.simple import FirstHitAgent as FirstHitAgent
+from .agents.simple import FunctionAgent as FunctionAgent
 from .benchmark import generated_rungs as generated_rungs
 from .benchmark import oracle as oracle
 from .benchmark import real_rungs as real_rungs

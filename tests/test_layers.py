@@ -19,7 +19,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
 
 ORDER = (
-    "_version", "errors", "plugins", "seeding", "text", "types", "utils", "batching",
+    "_version", "errors", "plugins", "seeding", "text", "types", "utils", "storage", "batching",
     "web", "objects", "cards", "charts", "scoring", "curricula", "dialects", "rewards", "llms",
     "worlds", "corpora", "kgs", "tasks", "engines", "tools", "core", "envs", "wrappers", "agents",
     "policies", "evaluation", "rl", "reports", "benchmark",

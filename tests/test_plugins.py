@@ -66,7 +66,7 @@ def short(outcome) -> float:
 
 
 def echo(context, rng, turn):
-    from searchgym.tasks.simple import propose
+    from searchgym.tasks.chains import propose
     return propose(context, rng, turn)
 
 

@@ -17,7 +17,7 @@ from ..evaluation.machine import today, versions
 from ..reports.findings import RULES
 from ..scoring import SCORING_VERSION
 from ..scoring.metrics import MAIN
-from ..utils.files import read_json
+from ..storage.files import read_json
 from .table import TransferTable
 
 SCHEMA = 2

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..agents.function import FunctionAgent, form_of
+from ..agents.simple import FunctionAgent, form_of
 from ..envs.search import SearchEnv
 from ..errors import EvaluationError
 from ..evaluation.machine import note_machine
@@ -26,7 +26,7 @@ Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
 """Function that makes an agent for a rung, or None where it cannot play (an oracle without gold
 queries)."""
 Player = Agent | Maker | Callable[[Any], Any]
-"""An agent, its maker, or a function that plays (``searchgym.agents.function``)."""
+"""An agent, its maker, or a function that plays (``searchgym.agents.simple``)."""
 Contender = Player | Sequence[Player]
 """A player that climbs; several: the same recipe trained with several seeds."""
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]

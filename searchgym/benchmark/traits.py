@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from ..batching import run_batch
-from ..corpora.corpus import Corpus
-from ..corpora.statements import AnswerIndex, is_aggregated
+from ..corpora.corpus import AnswerIndex, Corpus, is_aggregated
 from ..envs.search import SearchEnv
 from ..seeding import derive
 from ..text import bare_title, normalise_answer

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..utils.user_cache import VARIABLE, cache_root, clear, sizes
+from ..storage.cache import VARIABLE, cache_root, clear, sizes
 from .output import JsonFlag, examples, print_json, print_table, say
 
 DOWNLOADED = ("data", "models", "collections")

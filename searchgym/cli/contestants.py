@@ -28,7 +28,7 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
     A card of ``agents/``, or a folder of yours with one (``./mine``: a bare name always means what
     is shipped), a ``.safetensors`` file written by
     ``searchgym train``, the folder of a language model, ``untrained``, ``majority`` (the commonest
-    answer), or ``module:Class``, or ``module:function`` (see ``searchgym.agents.function``).
+    answer), or ``module:Class``, or ``module:function`` (see ``searchgym.agents.simple``).
     ``options``: arguments of the card's or named class, over the card's own; of a language model,
     those of :func:`searchgym.policies.model_folder.load_policy`.
 
@@ -82,7 +82,7 @@ def _of_card(card: Card, options: Mapping[str, Any]) -> Maker:
 
 def _of_object(name: str, made: Any, options: Mapping[str, Any]) -> Maker:
     """A maker of a named object: a function that plays, or what makes an agent."""
-    from ..agents.function import FunctionAgent, form_of
+    from ..agents.simple import FunctionAgent, form_of
 
     if inspect.isclass(made) or inspect.isbuiltin(made):
         check_fits("agent", name, made, ("act",))
@@ -134,7 +134,7 @@ def _of_class(name: str, make: Callable[..., Any], kwargs: Mapping[str, Any]) ->
 
 
 def _majority(env: SearchEnv, tasks: Sequence[Task]) -> Agent:
-    from ..agents.scripted import ConstantAgent
+    from ..agents.simple import ConstantAgent
     from ..evaluation.baselines import majority_answer
 
     return ConstantAgent(majority_answer(tasks))

@@ -76,7 +76,7 @@ def get(
     revision: Annotated[str, typer.Option(help="Revision of the dataset repository.")] = "main",
 ) -> None:
     """Download a real set into the data directory (needs the extra "hub" and the network)."""
-    from ..corpora.download import download
+    from ..corpora.data import download
 
     with working(f"downloading {name} …"):
         folder = download(name, data_dir, revision=revision)

@@ -16,8 +16,8 @@ from .._version import __version__
 from ..errors import MissingExtraError, SearchGymError
 from ..objects import also_look_in, load_known
 from ..plugins import Registry
+from ..storage.files import out_of_space
 from ..text import printable
-from ..utils.files import out_of_space
 from . import (
     cache,
     catalog,

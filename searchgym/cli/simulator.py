@@ -131,7 +131,7 @@ def data(
     from ..engines.registry import build_engine
     from ..engines.simulated.data import simulator_pairs
     from ..llms.sft_data import write_pairs
-    from ..utils.files import file_digest
+    from ..storage.files import file_digest
 
     chosen = _keywords(name, split, tasks, data_dir, settings)
     if worlds > 1 and "world" not in chosen and not isinstance(chosen.get("tasks"), Mapping):
@@ -199,7 +199,7 @@ def train(
         from ..llms.precision import training_dtype
         from ..llms.sft import FINE_TUNING, SftConfig, SftTrainer
         from ..llms.sft import train as run
-        from ..utils.files import file_digest
+        from ..storage.files import file_digest
 
         pairs = read_pairs(data)
         made, tokenizer = (

@@ -179,7 +179,7 @@ def _find(world: World, name: str) -> int:
 
 
 def _facts(world: World, entity: int) -> list[dict[str, Any]]:
-    from ..tasks.names import Surfaces
+    from ..tasks.context import Surfaces
 
     names = Surfaces(world)
     rows = []

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ..dialects.base import Dialect
 from ..errors import EpisodeError
 from ..seeding import derive
-from ..utils.records import events_from_json, events_to_json
+from ..storage.records import events_from_json, events_to_json
 from ..utils.trust import registered_only
 from .rules import EpisodeConfig
 from .state import EpisodeState

@@ -10,9 +10,9 @@ from typing import Any
 
 from ..errors import DataError
 from ..scoring import SCORING_VERSION
+from ..storage.files import parse_json
+from ..storage.records import json_text
 from ..types import Turn
-from ..utils.files import parse_json
-from ..utils.records import json_text
 from .episode import Episode
 
 SCHEMA_VERSION = 1

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import DataError, MissingExtraError
+from ..storage.cache import cache_folder
 from ..types import Passage
-from ..utils.user_cache import cache_folder
 from .corpus import Corpus
 from .lines import Line, Unique, id_of, read_lines, text_of
 from .load import evidence_of, load_corpus, read_queries

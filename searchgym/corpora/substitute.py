@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -20,9 +20,52 @@ from typing import NamedTuple
 from ..errors import DataError
 from ..seeding import stream
 from ..types import Passage, Task
-from ..utils.words import WordTable, words_of
-from ..worlds.syllables import words
+from ..worlds.grammar import words
 from .corpus import Corpus
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class WordTable:
+    """Exchanges words for others, one for one, wherever they stand in a text.
+
+    Keys and values are in lower case, and no two words become the same, so that what was equal
+    stays equal, what was different stays different, and the table can be read backwards.
+
+    Raises:
+        DataError: two words become the same one, or a key or value is no lower-case word.
+    """
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        self.words = dict(words)
+        for word in (*self.words, *self.words.values()):
+            if not _WORD.fullmatch(word) or word != word.lower():
+                raise DataError(f"a table of words has lower-case words only, got {word!r}")
+        if len({*self.words.values()}) != len(self.words):
+            raise DataError("two words of the table become the same one; they must differ")
+
+    def __call__(self, text: str) -> str:
+        """The text with its words exchanged: "Marn" as a title, "MARN" in capitals, "marn"."""
+        return _WORD.sub(self._exchange, text)
+
+    def inverse(self) -> WordTable:
+        """The table that leads back. Exact where no new word stood in the texts before."""
+        return WordTable({new: old for old, new in self.words.items()})
+
+    def _exchange(self, match: re.Match[str]) -> str:
+        word = match[0]
+        other = self.words.get(word.lower())
+        if other is None:
+            return word
+        if word.isupper() and len(word) > 1:
+            return other.upper()
+        return other.capitalize() if word[0].isupper() else other
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, as a table exchanges them."""
+    return _WORD.findall(text)
+
 
 KEPT = frozenset(
     "january february march april may june july august september october november december monday "
@@ -139,7 +182,7 @@ def substitute(
 def save_substituted(substituted: Substituted, folder: str | Path) -> None:
     """Write ``passages.jsonl``, ``questions.jsonl`` and ``words.json`` (the table) into a folder;
     environments read them back: ``corpus="DIR/passages.jsonl", tasks="DIR/questions.jsonl"``."""
-    from ..utils.files import write_whole
+    from ..storage.files import write_whole
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -254,7 +254,7 @@ class BM25Engine(Lexical):
         Raises:
             EngineError: it is absent or altered, or was built from another corpus.
         """
-        from ..utils.files import settled
+        from ..storage.files import settled
 
         folder = Path(directory)
         return settled(folder / ABOUT, lambda: cls._load(folder, corpus, threads), EngineError)

@@ -186,7 +186,7 @@ def _okapi(
 def save_index(directory: Path, index: BM25Index, meta: Mapping[str, Any]) -> None:
     """Write arrays and vocabulary beside what the folder holds, then the description, which names
     them, then remove what it does not name."""
-    from ..utils.files import LOCK, file_digest, waiting_lock, write_whole, writing
+    from ..storage.files import LOCK, file_digest, waiting_lock, write_whole, writing
 
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -235,7 +235,7 @@ def _tidy(directory: Path) -> None:
 
 def read_about(directory: Path) -> dict[str, Any]:
     """Read a saved index's description; ``EngineError`` if it is absent or of another format."""
-    from ..utils.files import read_json
+    from ..storage.files import read_json
 
     try:
         about = read_json(directory / ABOUT)
@@ -255,7 +255,7 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
     Raises:
         EngineError: it was altered.
     """
-    from ..utils.files import file_digest, read_json
+    from ..storage.files import file_digest, read_json
 
     try:
         files = {name: file_in(directory, name, digests[name]) for name in _FILES}

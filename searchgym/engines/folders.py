@@ -15,11 +15,11 @@ from typing import Any
 
 from ..corpora.documents import DocumentCorpus, load_documents
 from ..corpora.documents.folder import MAX_FILE_BYTES, WORDS
-from ..corpora.documents.remembered import RememberedFiles
+from ..corpora.documents.readers import RememberedFiles
 from ..errors import EngineError
 from ..objects import check_whole
+from ..storage.cache import cache_folder, used
 from ..types import SearchEngine
-from ..utils.user_cache import cache_folder, used
 from .kept import KeptTerms, KeptVectors
 from .registry import build_engine
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.threads import in_turn, side_by_side
+from ..utils.hardware import in_turn, side_by_side
 from .rows import ENOUGH_ROWS, STEP, Rows
 
 Progress = Callable[[int, int], None]

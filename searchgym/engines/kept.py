@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.files import parse_json
+from ..storage.files import parse_json
 from .analysis import Analyser
 
 _DIGEST = 16

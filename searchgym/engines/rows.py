@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..utils.threads import one_thread
+from ..utils.hardware import one_thread
 
 STEP = 8
 """Multiples of so many rows are looked at."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..agents.oracle import OracleAgent
-from ..agents.scripted import ConstantAgent
+from ..agents.simple import ConstantAgent
 from ..dialects.base import DIALECTS
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from ..core.episode import Episode
 from ..dialects.escape import without_thoughts
 from ..errors import DataError
+from ..storage.files import read_json
+from ..storage.records import json_text
 from ..types import Failure
-from ..utils.files import read_json
-from ..utils.records import json_text
 
 _ANSWER = re.compile(r"^[ \t*]*+Exact Answer[ \t*]*+:(.*+)", re.I | re.MULTILINE)
 

@@ -18,10 +18,10 @@ from typing import Any
 from ..dialects.base import get_dialect
 from ..errors import DataError
 from ..scoring import score_answer
-from ..tasks.names import number_answers
+from ..storage.files import write_whole
+from ..tasks.context import number_answers
 from ..text import normalise_answer
 from ..types import Search, Task
-from ..utils.files import write_whole
 
 _WORDS = """
 and or of in is it he she they we you I both neither either none nothing no yes true false unknown
@@ -144,7 +144,7 @@ def best_trick(tasks: Sequence[Task], measure: str = "f1") -> tuple[str, float]:
 
 def sentence(env: Any) -> str:
     """Say what an environment pays for no work: sentences for its page."""
-    from ..agents.scripted import FirstHitAgent
+    from ..agents.simple import FirstHitAgent
     from ..envs.unwrap import search_env
     from .run import evaluate
 

@@ -25,8 +25,8 @@ from typing import IO, Any, Self
 
 from ..core.trajectory import from_line
 from ..errors import DataError, EvaluationError
+from ..storage.files import writing
 from ..types import Task
-from ..utils.files import writing
 from ..utils.trust import registered_only
 from .comparable import differing, told
 from .metrics import Row, row_of

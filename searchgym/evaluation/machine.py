@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ..utils.files import write_whole
+from ..storage.files import write_whole
 
 NOTE = "machine.json"
 PACKAGES = (

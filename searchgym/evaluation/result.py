@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_origin, get_type_hints
 import numpy as np
 
 from ..errors import EvaluationError
-from ..utils.files import read_json, write_whole
-from ..utils.records import json_text
+from ..storage.files import read_json, write_whole
+from ..storage.records import json_text
 from . import display
 from .comparable import check_comparable
 from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p

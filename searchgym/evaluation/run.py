@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..agents.function import FunctionAgent
+from ..agents.simple import FunctionAgent
 from ..core.rules import checked_switch, name_of
 from ..curricula import Uniform, number_table
 from ..dialects.base import get_dialect
@@ -74,7 +74,7 @@ def evaluate(
     """Play every task once and measure.
 
     Args:
-        agent: Anything with ``act``, or a function (``searchgym.agents.function``); its
+        agent: Anything with ``act``, or a function (``searchgym.agents.simple``); its
             ``fingerprint``, ``sampling`` and ``usage`` (numbers that grow) are recorded where it
             has them.
         env: An environment, wrapped or not, its id, or a Gymnasium spec. Its ``params``,

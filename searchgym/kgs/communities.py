@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import EngineError
-from ..utils.files import parse_json
+from ..storage.files import parse_json
 from .graph import IntArray, KnowledgeGraph
 from .vectors import Floats, Groups, TextVectors, best
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, EngineError, MissingExtraError
-from ..utils.files import read_json
-from ..utils.state_file import full_tensor
+from ..storage.checkpoint import full_tensor
+from ..storage.files import read_json
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,14 +12,14 @@ import numpy as np
 
 from ..batching import run_batch
 from ..errors import DataError
+from ..storage.files import parse_json
+from ..storage.store import Store
 from ..types import Failure, Service
-from ..utils.files import parse_json
-from ..utils.store import Store
 from .base import Completion, Floats, Generator, GenRequest, Ids, check, request_key
 
 
 class Cached:
-    """Any generator behind a completion cache in one SQLite file (``searchgym.utils.store.Store``).
+    """Any generator behind a completion cache in one SQLite file (``storage.store.Store``).
 
     Entries are keyed by (the generator's fingerprint, prompt, sampling, key, needs), so weights
     that change never meet old texts, and two tries of one prompt need two keys. A text is on disk

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineError, MissingExtraError, SearchGymError
-from ..utils.files import read_json
-from ..utils.memory import keep_few_kernels
+from ..storage.files import read_json
+from ..utils.hardware import keep_few_kernels
 from ..utils.trust import refuse, registered_only, untrusted
 from .adapters import CONFIG, base_of, is_adapter, merge_adapter, require_all, require_one
 from .base import Floats, Ids

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CardError, DataError, EngineError, MissingExtraError
-from ..utils.files import read_json, writing
+from ..storage.files import read_json, writing
 from .adapters import is_adapter, is_model
 from .models import resolve
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from ..errors import DataError, EngineError, unknown
-from ..utils.files import waiting_lock, writing
+from ..storage.cache import cache_folder, cache_root, used
+from ..storage.files import waiting_lock, writing
+from ..storage.wheels import UnreachableError, download_wheel
 from ..utils.trust import refuse
-from ..utils.user_cache import cache_folder, cache_root, used
-from ..utils.wheels import UnreachableError, download_wheel
 from .adapters import is_model
 
 KIND = "models"

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import EngineError
+from ..storage.files import parse_json
+from ..storage.store import Store
 from ..types import Failure
-from ..utils.event_loop import all_of
-from ..utils.files import parse_json
-from ..utils.store import Store
+from ..utils.http import all_of
 from .openai_json import Reply
 from .openai_server import ModelServer, only_model
 
@@ -70,7 +70,7 @@ class ChatClient:
         seeded: Send ``seed``, made of each request's key.
         extra: Further fields of every request; one that is None is left out, which removes a field
             that a server refuses (``{"max_tokens": None, "max_completion_tokens": 500}``).
-        cache: File of replies kept for ever (``searchgym.utils.store``): equal requests, one reply.
+        cache: File of replies kept for ever (``storage.store``): equal requests, one reply.
             Requests that differ in nothing but their key are equal at temperature 0, else samples.
         price_in, price_out: US dollars per million tokens read and written.
         budget: US dollars after which no more is asked. Calls under way then are still paid for;

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import EngineError
 from ..types import Failure
-from ..utils.event_loop import all_of
+from ..utils.http import all_of
 from .base import Completion, Floats, GenRequest, Ids, Message, check, form, request_key, require
 from .openai_json import (
     PATHS,

@@ -25,15 +25,15 @@ from torch.optim import Optimizer
 
 from ..errors import DataError, EngineError
 from ..seeding import stream
-from ..utils.files import FolderLock, parse_json, read_json, write_whole, writing
-from ..utils.memory import give_back
-from ..utils.state_file import (
+from ..storage.checkpoint import (
     load_optimizer,
     optimizer_tensors,
     read_state,
     same_settings,
     write_state,
 )
+from ..storage.files import FolderLock, parse_json, read_json, write_whole, writing
+from ..utils.hardware import give_back
 from .head import logits_at
 from .optimizers import optimizers_of, set_rate
 from .padding import micro_batches, padded

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..utils.files import parse_json
+from ..storage.files import parse_json
 from .causal import load
 from .foreign import foreign
 from .prompts import Codec

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import EngineError, MissingExtraError
+from ..storage.files import read_json
 from ..types import Failure
-from ..utils.files import read_json
 from .base import Completion, Floats, GenRequest, Ids, check, request_key
 from .handover import place_for, size_of
 from .models import resolve

@@ -12,7 +12,7 @@ from ..llms.adapters import is_model
 from ..llms.base import Sampling, check_sampling
 from ..llms.models import resolve
 from ..objects import load_known
-from ..utils.files import writing
+from ..storage.files import writing
 from .causal_lm import RENDERERS, CausalLMPolicy
 from .note import read_note, save_note
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import DataError, EngineError
 from ..llms.base import Sampling
-from ..utils.files import read_json, write_whole
+from ..storage.files import read_json, write_whole
 from ..utils.trust import check_allowed, refuse, registered_only
 from .external import RENDERERS, renderer_parts
 

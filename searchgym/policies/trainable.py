@@ -20,7 +20,7 @@ from ..llms.compiled import compile_layers
 from ..llms.models import name_of
 from ..llms.ropes import check_length
 from ..llms.transformers_generator import TransformersGenerator
-from ..utils.state_file import full_tensor, placed
+from ..storage.checkpoint import full_tensor, placed
 from .causal_lm import CausalLMPolicy
 from .model_folder import AUTO, default_renderer, save_model
 from .note import read_note

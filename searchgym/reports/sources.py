@@ -12,7 +12,7 @@ from ..evaluation.machine import NOTE as MACHINE
 from ..evaluation.result import EvalResult
 from ..rl.log import LOG as RL_LOG
 from ..rl.log import read_log
-from ..utils.files import parse_json, read_json
+from ..storage.files import parse_json, read_json
 
 RL, SFT, CANDIDATE, EVALUATION, LADDER = (
     "training by reinforcement", "training on examples", "candidate training", "evaluation",

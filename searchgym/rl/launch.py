@@ -14,7 +14,7 @@ from ..evaluation.machine import note_machine
 from ..llms.models import is_here, resolve
 from ..policies.model_folder import require_renderer, sampling_of
 from ..policies.note import read_note
-from ..utils.files import read_json, write_whole
+from ..storage.files import read_json, write_whole
 from ..utils.trust import check_sources, named_sources, registered_only
 from .critics.registry import check_critic_table
 from .diagnostics import require_members_that_differ

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from ..errors import CardError, DataError, MissingExtraError, unknown
-from ..utils.files import parse_json, write_whole, writing
+from ..storage.files import parse_json, write_whole, writing
 
 LOG, CHECKPOINT = "rl.jsonl", "trainer.safetensors"
 """Files of a run's folder."""

@@ -19,7 +19,7 @@ from ..objects import build, check_whole, is_number, load_known
 from ..policies.model_folder import sampling_of
 from ..policies.scoring import TOKEN_MEASURES
 from ..scoring.metrics import RL, SOMETIMES
-from ..utils.state_file import under
+from ..storage.checkpoint import under
 from .critics.registry import check_critic_table
 from .data import ByCurriculum, UniformTasks
 from .measures import loss_metrics

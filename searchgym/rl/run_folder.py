@@ -23,8 +23,7 @@ from ..core.trajectory import Trajectory, to_line
 from ..errors import DataError
 from ..llms.prompts import weights_digest
 from ..policies.trainable import REFERENCE
-from ..utils.files import parse_json, writing
-from ..utils.state_file import (
+from ..storage.checkpoint import (
     load_optimizer,
     optimizer_tensors,
     read_state,
@@ -32,6 +31,7 @@ from ..utils.state_file import (
     under,
     write_state,
 )
+from ..storage.files import parse_json, writing
 from ..utils.trust import own_code
 from .roles import settings_of_roles
 from .slots.batch import Batch

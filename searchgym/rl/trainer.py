@@ -26,8 +26,8 @@ from ..policies.model_folder import sampling_of
 from ..policies.scoring import sampled_ids
 from ..policies.trainable import TrainableLM
 from ..rewards.registry import FINAL, TURN
+from ..storage.files import FolderLock
 from ..types import Agent
-from ..utils.files import FolderLock
 from .asynchronous.rollouts import AsyncRollouts
 from .credit import compare, score_groups
 from .critics.base import ValueModel

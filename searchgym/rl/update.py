@@ -18,8 +18,8 @@ from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.rows import TrainingRow
 from ..policies.trainable import TrainableLM
 from ..seeding import stream
-from ..utils.memory import give_back
-from ..utils.state_file import full_tensor
+from ..storage.checkpoint import full_tensor
+from ..utils.hardware import give_back
 from .measures import loss_metrics
 from .processes import SingleProcess
 from .recipe import Recipe, TrainConfig

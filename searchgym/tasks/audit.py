@@ -15,7 +15,7 @@ from ..errors import EngineError, TaskError
 from ..text import normalise_answer
 from ..types import CallContext, Failure, GraphEdge, Query, Ranking, SearchEngine, Task
 from ..worlds.world import Fact, World
-from .names import Surfaces
+from .context import Surfaces
 from .solver import Solver
 
 
@@ -145,7 +145,7 @@ class _Prover:
         facts = {fact for fact, _ in edge.parts}
         if not all(0 <= fact < self._world.n_facts for fact in facts):
             return "wrong fact", f"{shown}: the world has no such parts: {sorted(facts)}"
-        from ..worlds.derive import derived
+        from ..worlds.rules import derived
 
         world = derived(self._world)
         rows = [world.fact(fact) for fact in facts]

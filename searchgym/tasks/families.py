@@ -1,4 +1,9 @@
-"""Reads task families from a table such as ``tasks={"simple": 200, "my_pkg:my_family": 50}``."""
+"""Task families by name, path or object, from a table such as ``tasks={"simple": 200}``.
+
+``derived-NAME`` is a family asked over the facts that the schema's rules imply as well; of its
+tasks, those are kept that use an implied one. The evidence are the pages of the stated facts it
+follows from, and the hops count those (PhantomWiki, arXiv 2502.20377, asks such questions).
+"""
 
 from __future__ import annotations
 
@@ -9,28 +14,83 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..cards import from_spec
 from ..errors import TaskError, unknown
 from ..plugins import Registry
-from .draft import SAME_ANSWER, Family
+from ..types import Task
+from .context import Context
+from .draft import SAME_ANSWER, Draft, Family, Render
 
-_HERE = "searchgym.tasks."
-_MODULES = {"chain": "simple:chain", "count": "groups:count", "set": "sets:propose"}
+PREFIX = "derived-"
+STATED_ONLY = ("masked", "difference")
+"""Families that need a sentence or a number, which a rule does not give."""
+TRIES = 20
+"""Proposals of the family that are looked at for one of ours."""
+
+
+def derived(of: Family) -> Family:
+    """The family of tasks that another one makes and that use a relation given by a rule.
+
+    Raises:
+        TaskError: a family that cannot use one.
+    """
+    if of.name in STATED_ONLY:
+        raise TaskError(
+            f"{PREFIX}{of.name}: {of.name!r} asks for what a page states, and a relation given by "
+            "a rule stands on none; take another family"
+        )
+    return replace(of, name=PREFIX + of.name, propose=_Derived(of))
+
+
+class _Derived:
+    def __init__(self, of: Family) -> None:
+        self._of = of
+
+    def __call__(self, ctx: Context, rng: np.random.Generator, turn: int, /) -> Draft | Task | None:
+        """The family's next draft that uses an implied relation.
+
+        Raises:
+            TaskError: the world's schema has no rules.
+        """
+        rules = ctx.memo.get("rules")
+        if rules is None:
+            rules = ctx.memo["rules"] = {rule.name for rule in ctx.world.schema.rules}
+            if not rules:
+                raise TaskError(
+                    f"the schema {ctx.world.schema.name!r} has no rules, so nothing follows from "
+                    f"what its pages state; add [rules.…] or ask {self._of.name!r}"
+                )
+        for more in range(TRIES):  # the next turn, where this one's shape cannot use a rule
+            draft = self._of.propose(ctx.derived, rng, turn + more)
+            if isinstance(draft, Draft) and any(e.property in rules for e in draft.graph.edges):
+                return replace(draft, family=PREFIX + self._of.name, render=_said(draft, ctx))
+        return None
+
+
+def _said(draft: Draft, ctx: Context) -> Render:
+    return lambda voice: draft.render(voice.about(ctx.derived))
+
+
 FAMILIES = Registry(
     "task family",
     {
-        name: _HERE + _MODULES.get(name, f"{name}:propose")
-        for name in (
-            "simple", "chain", "comparison", "intersection", "count", "parallel", "superlative",
-            "unanswerable", "difference", "aggregate", "masked", "follow_up", "set",
-        )
+        name: f"searchgym.tasks.{place}"
+        for name, place in {
+            "simple": "chains:simple", "chain": "chains:chain",
+            "comparison": "comparison:comparison", "intersection": "intersection:intersection",
+            "count": "groups:count", "parallel": "parallel:parallel",
+            "superlative": "comparison:superlative", "unanswerable": "chains:unanswerable",
+            "difference": "parallel:difference", "aggregate": "groups:aggregate",
+            "masked": "chains:masked", "follow_up": "chains:follow_up", "set": "groups:member_set",
+        }.items()
     },
     package="searchgym.tasks",
 )  # fmt: skip
 """Name → import path. Others are named by their own path, or entered here."""
 AT_MOST = "at_most"
 """Key of a table of counts: true where a world that holds fewer tasks is no error."""
-_DERIVED = "derived-"
 _CHAIN = re.compile(r"^chain-([2-9]|1\d|20)$")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
@@ -51,10 +111,8 @@ def make_family(spec: Any, name: str = "") -> Family:
     """
     if isinstance(spec, Family):
         return spec
-    if isinstance(spec, str) and spec.startswith(_DERIVED):
-        from .derived import derived
-
-        asked = derived(make_family(spec.removeprefix(_DERIVED)))
+    if isinstance(spec, str) and spec.startswith(PREFIX):
+        asked = derived(make_family(spec.removeprefix(PREFIX)))
         return replace(asked, name=name) if name else asked
     if isinstance(spec, str) and (chain := _CHAIN.match(spec)):
         spec, name = {"use": "chain", "hops": int(chain[1])}, name or spec

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..worlds.schema import Phrases
-from .context import Context, both_sides, pick
+from .context import Context, Path, PathStep, backward, both_sides, forward, pick
 from .draft import Draft, Sketch, family
-from .paths import Path, PathStep, backward, forward
 from .wording import Voice, capitalised, clause, indefinite, listed
 
 MOST_CONSTRAINTS = 3
@@ -73,7 +72,7 @@ class Constraint(NamedTuple):
 
 
 @family()
-def propose(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
+def intersection(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     """The smallest necessary set of constraints on a random entity, two or three."""
     answer = ctx.any_entity(rng)
     if not ctx.names.clear(answer):

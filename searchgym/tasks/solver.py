@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from ..errors import TaskError, unknown
 from ..types import GraphEdge, ReasoningGraph
 from ..worlds.world import Fact, World
-from .names import Surfaces
-from .paths import Lookup
+from .context import Lookup, Surfaces
 
 Binding = dict[str, int]
 MOST_SOLUTIONS = 100_000
@@ -48,7 +47,7 @@ class Solver:
         if operation not in OPERATIONS:
             raise TaskError(unknown("operation", operation, OPERATIONS))
         if any(edge.property in self._rules for edge in graph.edges):
-            from ..worlds.derive import derived
+            from ..worlds.rules import derived
 
             self._implied = self._implied or Solver(derived(self.world))
             return self._implied.solve(graph)

@@ -1,17 +1,96 @@
-"""Ordered tasks with a digest, saved as JSON lines."""
+"""Ordered tasks with a digest, saved as JSON lines: one object per task, exact round trip."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from ..errors import DataError, TaskError, unknown_id
-from ..types import Task
-from ..utils.files import parse_json
-from .records import task_from_dict, task_to_dict
+from ..errors import DataError, TaskError, unknown, unknown_id
+from ..storage.files import parse_json
+from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
+
+_NAMES = tuple(f.name for f in fields(Task))
+_TUPLES = ("answers", "evidence", "queries")
+
+
+def task_to_dict(task: Task) -> dict[str, Any]:
+    """JSON-ready dictionary of a task; fields with their default value are left out."""
+    made: dict[str, Any] = {}
+    default = Task("", "", ())
+    for name in _NAMES:
+        value = getattr(task, name)
+        if name not in ("id", "question", "answers") and value == getattr(default, name):
+            continue
+        if isinstance(value, ReasoningGraph):
+            value = {
+                "nodes": [[n.id, n.type, n.value, n.given] for n in value.nodes],
+                "edges": [_edge(e) for e in value.edges],
+                "answer": value.answer,
+                "operation": value.operation,
+            }
+        elif isinstance(value, Difficulty):
+            value = asdict(value)
+        elif name in _TUPLES:
+            value = list(value)
+        elif name == "items":
+            value = [list(forms) for forms in value]
+        elif name == "meta":
+            value = dict(value)
+        made[name] = value
+    return made
+
+
+def task_from_dict(record: Mapping[str, Any]) -> Task:
+    """The task behind a dictionary. ``DataError`` for missing, unknown or malformed fields."""
+    for name in record:
+        if name not in _NAMES:
+            raise DataError(unknown("task field", name, _NAMES))
+    for name in ("id", "question", "answers"):
+        if name not in record:
+            raise DataError(f"a task needs {name!r}, got only {sorted(record)}")
+    values = dict(record)
+    for name in _TUPLES:
+        values[name] = _texts(name, record.get(name, ()))
+    items = record.get("items", ())
+    if not isinstance(items, list | tuple):
+        raise DataError(f"task field 'items' must be a list of lists of texts, got {items!r}")
+    values["items"] = tuple(_texts("items", forms) for forms in items)
+    try:
+        if record.get("graph") is not None:
+            graph = record["graph"]
+            values["graph"] = ReasoningGraph(
+                tuple(GraphNode(*n) for n in graph["nodes"]),
+                tuple(_read_edge(e) for e in graph["edges"]),
+                graph["answer"],
+                graph["operation"],
+            )
+        if record.get("difficulty") is not None:
+            values["difficulty"] = Difficulty(**record["difficulty"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"task {record['id']!r}: broken graph or difficulty: {error}") from None
+    return Task(**values)
+
+
+def _edge(edge: GraphEdge) -> list[Any]:
+    row: list[Any] = [edge.subject, edge.property, edge.object, edge.fact, edge.passage]
+    return [*row, [list(part) for part in edge.parts]] if edge.parts else row
+
+
+def _read_edge(row: list[Any]) -> GraphEdge:
+    subject, name, obj, fact, passage, *parts = row
+    stated = tuple((int(at), str(where)) for part in parts for at, where in part)
+    return GraphEdge(subject, name, obj, fact, passage, stated)
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+        raise DataError(f"task field {name!r} must be a list of texts, got {value!r}")
+    return tuple(value)
 
 
 def checked_tasks(tasks: Sequence[Task]) -> Sequence[Task]:

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from ..errors import TaskError
 from ..seeding import derive
 from ..worlds.schema import Phrases
-from .context import Context
-from .paths import Path, PathStep
+from .context import Context, Path, PathStep
 
 PEOPLE = ("person", "people", "human", "man", "woman")
 

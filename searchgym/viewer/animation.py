@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import DataError
-from ..utils.files import write_whole
+from ..storage.files import write_whole
 from ..web.pages import plain
 from .record import OUTCOMES, Record, ViewedTurn
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..utils.user_cache import cache_folder, used
+from ..storage.cache import cache_folder, used
 from .files import Source, sources
 from .formats import LOG, blocks, parse
 from .record import Record

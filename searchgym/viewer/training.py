@@ -14,7 +14,7 @@ from ..reports.curves import thinned
 from ..reports.sources import CANDIDATE, LIVE, PLAN, RL, RL_LOG, SFT, SFT_LOG, read_run
 from ..reports.training import MEANING, label
 from ..scoring.metrics import CURVE, EXAMPLES, HEALTH, PLAY, is_rate
-from ..utils.files import LOCK, locked, parse_json, read_json
+from ..storage.files import LOCK, locked, parse_json, read_json
 
 SHOWN: Mapping[str, tuple[str, ...]] = {
     RL: (*PLAY, *HEALTH), SFT: EXAMPLES, CANDIDATE: CURVE,

@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 
 from ..errors import WorldError
 from ..seeding import stream
-from .grammar import LISTED, OPEN, Pattern, kind_of, parse_grammar
+from .grammar import (
+    LISTED,
+    OPEN,
+    Pattern,
+    demonym,
+    english,
+    kind_of,
+    parse_grammar,
+    stop_names,
+    words,
+)
 from .schema import EntityType, Schema
-from .syllables import demonym, english, stop_names, words
 
 _DELETE = str.maketrans("", "", string.punctuation)
 _ARTICLES = frozenset(("a", "an", "the"))

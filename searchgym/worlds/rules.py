@@ -4,18 +4,25 @@ A rule is a path of relations, written as a SPARQL 1.1 property path without bra
 father`` one step after the other, ``^father`` from object to subject, ``|`` between alternatives.
 A step may be a rule that stands before this one. ``least`` and ``most`` keep, of at least two
 ends, those whose attribute is smallest or greatest ("the oldest member"). Nothing is in such a
-relation to itself: a sibling is somebody else.
+relation to itself: a sibling is somebody else. Where a fact follows in several ways, the first one
+counts: by the order of the rule's alternatives, then of the facts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import WorldError, unknown
 from .schema import Cardinality, Phrases, Property, Rule, Schema
+from .world import Fact, World
 
 NOTHING = Phrases((), ())
 
@@ -167,3 +174,211 @@ def _cardinality(ends: _Ends) -> Cardinality:
         (True, True): "1-1", (True, False): "n-1", (False, True): "1-n", (False, False): "n-n",
     }  # fmt: skip
     return kinds[ends.forward, ends.backward]
+
+
+Ints = NDArray[np.int64]
+MOST_PER_ENTITY = 60
+"""Facts per entity that a rule may imply: "of the same country" would be the world squared."""
+
+
+@dataclass(frozen=True, eq=False)
+class DerivedWorld(World):
+    """A world whose rules are relations, too; their facts follow the stated ones.
+
+    A stated fact keeps its number, so that a corpus of the world still says where it stands.
+    """
+
+    parts_indptr: Ints  # (D + 1,) parts of implied fact stated + i: parts_of[indptr[i]:indptr[i+1]]
+    parts_of: Ints  # (P,) rows of stated facts
+
+    @property
+    def stated(self) -> int:
+        """Number of stated facts; those from here on are implied."""
+        return len(self.subject_of) - len(self.parts_indptr) + 1
+
+    def parts(self, fact: int) -> tuple[int, ...]:
+        """Stated facts that an implied one follows from, in the order of the rule's path; of a
+        stated fact, itself."""
+        if fact < self.stated:
+            return (fact,)
+        lo, hi = self.parts_indptr[fact - self.stated], self.parts_indptr[fact - self.stated + 1]
+        return tuple(self.parts_of[lo:hi].tolist())
+
+    def facts_of(self, entity: int) -> list[Fact]:
+        """Facts whose subject is ``entity``, by property then object."""
+        order, indptr = self._by_subject
+        more = order[indptr[entity] : indptr[entity + 1]].tolist()
+        return [*super().facts_of(entity), *(self.fact(i) for i in more)]
+
+    def facts_about(self, entity: int) -> list[Fact]:
+        """Relation facts whose object is ``entity``, by property then subject."""
+        order, indptr = self._by_object
+        more = order[indptr[entity] : indptr[entity + 1]].tolist()
+        return [*super().facts_about(entity), *(self.fact(i) for i in more)]
+
+    @cached_property
+    def _by_subject(self) -> tuple[Ints, Ints]:
+        subject = self.subject_of[self.stated :].astype(np.int64)
+        return self._implied(subject, self.object_of[self.stated :])
+
+    @cached_property
+    def _by_object(self) -> tuple[Ints, Ints]:
+        subject = self.subject_of[self.stated :].astype(np.int64)
+        return self._implied(self.object_of[self.stated :], subject)
+
+    def _implied(self, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+        order = np.lexsort((last, self.property_of[self.stated :], first))
+        indptr = np.searchsorted(first[order], np.arange(self.n_entities + 1))
+        return order + self.stated, indptr
+
+
+_KNOWN: WeakKeyDictionary[World, DerivedWorld] = WeakKeyDictionary()
+
+
+def derived(world: World) -> DerivedWorld:
+    """Return :func:`derive` of a world, worked out once while the world lives."""
+    if isinstance(world, DerivedWorld):
+        return world
+    if world not in _KNOWN:
+        _KNOWN[world] = derive(world)
+    return _KNOWN[world]
+
+
+def derive(world: World) -> DerivedWorld:
+    """The world with every fact its schema's rules imply.
+
+    Raises ``WorldError`` for a rule that implies more than ``MOST_PER_ENTITY`` facts per entity.
+    """
+    schema = with_rules(world.schema)
+    table = _Table(world, schema)
+    for rule in world.schema.rules:
+        table.add(rule)
+    columns = {f.name: getattr(world, f.name) for f in fields(World)}
+    columns |= {
+        "schema": schema,
+        "subject_of": table.subject.astype(np.int32),
+        "property_of": table.property.astype(np.int16),
+        "object_of": table.object,
+    }
+    return DerivedWorld(**columns, parts_indptr=table.indptr, parts_of=table.parts)
+
+
+class _Table:
+    """Facts by number: the world's, then those of each rule as it is added."""
+
+    def __init__(self, world: World, schema: Schema) -> None:
+        self._world, self._schema = world, schema
+        self.subject = world.subject_of.astype(np.int64)
+        self.property = world.property_of.astype(np.int64)
+        self.object = world.object_of
+        self.indptr, self.parts = np.zeros(1, np.int64), np.zeros(0, np.int64)
+        self._stated = world.n_facts
+
+    def add(self, rule: Rule) -> None:
+        """Append what a rule implies, by subject then object."""
+        walks = [self._walked(rule, path) for path in parse_path(rule.path)]
+        start = np.concatenate([f[0] for f in walks])
+        end = np.concatenate([f[1] for f in walks])
+        # Stable: the first of several ways to one fact is kept.
+        order = np.lexsort((end, start))
+        first = np.ones(len(order), bool)
+        first[1:] = (np.diff(start[order]) != 0) | (np.diff(end[order]) != 0)
+        kept = order[first & (start[order] != end[order])]
+        lengths = np.concatenate([np.full(len(s), f.shape[1]) for s, _, f in walks])
+        steps = np.concatenate([f.ravel() for _, _, f in walks])
+        begin = np.cumsum(lengths) - lengths
+        used = steps[_ranges(begin[kept], lengths[kept])]
+        start, end, lengths = start[kept], end[kept], lengths[kept]
+        parts, sizes = self._stated_parts(used)
+        lengths = np.add.reduceat(np.append(sizes, 0), np.cumsum(lengths) - lengths)
+        if rule.least or rule.most:
+            start, end, parts, lengths = self._extremes(rule, start, end, parts, lengths)
+        self._append(rule.name, start, end, parts, lengths)
+
+    def _append(self, name: str, start: Ints, end: Ints, parts: Ints, lengths: Ints) -> None:
+        index = np.full(len(start), self._schema.property_index(name))
+        self.subject = np.concatenate([self.subject, start])
+        self.property = np.concatenate([self.property, index])
+        self.object = np.concatenate([self.object, end])
+        self.indptr = np.concatenate([self.indptr, self.indptr[-1] + np.cumsum(lengths)])
+        self.parts = np.concatenate([self.parts, parts])
+
+    def _relation(self, name: str, inverse: bool) -> tuple[Ints, Ints, Ints]:
+        """Return start, end and number of a relation's facts, sorted by start."""
+        rows = np.flatnonzero(self.property == self._schema.property_index(name))
+        here, there = self.subject[rows], self.object[rows]
+        if inverse:
+            here, there = there, here
+        order = np.lexsort((rows, here))
+        return here[order], there[order], rows[order]
+
+    def _walked(self, rule: Rule, path: tuple[tuple[str, bool], ...]) -> tuple[Ints, Ints, Ints]:
+        """Start, end and facts (n, steps) of every walk along a path."""
+        start, here, rows = self._relation(*path[0])
+        used = rows[:, None]
+        most = MOST_PER_ENTITY * self._world.n_entities
+        for step in path[1:]:
+            source, target, rows = self._relation(*step)
+            lo, hi = np.searchsorted(source, here), np.searchsorted(source, here, side="right")
+            if (total := int((hi - lo).sum())) > most:
+                raise WorldError(
+                    f"rules.{rule.name}: its path {rule.path!r} has {total:,} walks in a world of "
+                    f"{self._world.n_entities:,} entities, more than {MOST_PER_ENTITY} each; take "
+                    "relations that fewer things share"
+                )
+            again, onward = np.repeat(np.arange(len(here)), hi - lo), _ranges(lo, hi - lo)
+            start, here = start[again], target[onward]
+            used = np.concatenate([used[again], rows[onward, None]], axis=1)
+        return start, here, used
+
+    def _stated_parts(self, facts: Ints) -> tuple[Ints, Ints]:
+        """Stated facts behind facts of any kind, one after the other, and how many each has."""
+        implied = facts >= self._stated
+        at = np.where(implied, facts - self._stated, 0)
+        sizes = np.ones(len(facts), np.int64)
+        if implied.any():
+            sizes[implied] = (self.indptr[at + 1] - self.indptr[at])[implied]
+        out = np.empty(int(sizes.sum()), np.int64)
+        begin = np.cumsum(sizes) - sizes
+        out[begin[~implied]] = facts[~implied]
+        if implied.any():
+            where = _ranges(begin[implied], sizes[implied])
+            out[where] = self.parts[_ranges(self.indptr[at[implied]], sizes[implied])]
+        return out, sizes
+
+    def _extremes(
+        self, rule: Rule, start: Ints, end: Ints, parts: Ints, lengths: Ints
+    ) -> tuple[Ints, Ints, Ints, Ints]:
+        """Keep those ends whose value is least (most) of every start with two or more ends that all
+        have the attribute; parts are the ways to all ends, then their values."""
+        source, value, rows = self._relation(rule.least or rule.most, False)
+        at = np.searchsorted(source, end)
+        at_most = np.minimum(at, max(len(source) - 1, 0))
+        known = (at < len(source)) & (source[at_most] == end) if len(source) else at < 0
+        first = np.flatnonzero(np.diff(start, prepend=-1))
+        sizes = np.diff(np.append(first, len(start)))
+        begin = np.cumsum(lengths) - lengths
+        made: list[tuple[int, int, Ints]] = []
+        for lo, n in zip(first.tolist(), sizes.tolist(), strict=True):
+            group = slice(lo, lo + n)
+            if n < 2 or not known[group].all():
+                continue
+            keys, facts = value[at[group]], rows[at[group]]
+            best = keys.min() if rule.least else keys.max()
+            ways = parts[begin[lo] : begin[lo + n - 1] + lengths[lo + n - 1]]
+            both = np.array(list(dict.fromkeys([*ways.tolist(), *facts.tolist()])), np.int64)
+            made += [(int(start[lo]), int(e), both) for e in end[group][keys == best]]
+        return (
+            np.array([m[0] for m in made], np.int64),
+            np.array([m[1] for m in made], np.int64),
+            np.concatenate([m[2] for m in made]) if made else np.zeros(0, np.int64),
+            np.array([len(m[2]) for m in made], np.int64),
+        )
+
+
+def _ranges(begin: Ints, lengths: Ints) -> Ints:
+    """``begin[i] … begin[i] + lengths[i] - 1`` for every i, one after the other."""
+    total = np.cumsum(lengths)
+    return np.arange(int(total[-1]) if len(total) else 0) + np.repeat(
+        begin - (total - lengths), lengths
+    )

@@ -21,9 +21,8 @@ import numpy as np
 
 from ..errors import WorldError, unknown
 from ..seeding import stream
-from .grammar import LISTED, Pattern, kind_of, parse_grammar
+from .grammar import LISTED, Pattern, demonym, english, kind_of, parse_grammar, words
 from .names import draw_titles, name_key
-from .syllables import demonym, english, words
 from .world import World
 
 STYLES = ("invented", "known")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.agents.function import FunctionAgent
+from searchgym.agents.simple import FunctionAgent
 from searchgym.core.rollout import run_episodes
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EpisodeError

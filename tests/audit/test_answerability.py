@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.corpora.statements import AnswerIndex, is_aggregated, normalised
+from searchgym.corpora.corpus import AnswerIndex, Corpus, is_aggregated, normalised
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.errors import DataError, EngineError
 from searchgym.text import normalise_answer

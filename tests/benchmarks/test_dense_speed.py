@@ -21,8 +21,8 @@ from searchgym.engines import build_engine
 from searchgym.engines.dense.build import build_dense
 from searchgym.engines.dense.encoder import SentenceEncoder
 from searchgym.scoring.evidence import mean_defined, recall_at
+from searchgym.storage.cache import cache_folder
 from searchgym.types import CallContext, Query
-from searchgym.utils.user_cache import cache_folder
 
 from .table import in_turn, show
 

@@ -29,7 +29,7 @@ from searchgym.rl.recipe import read
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import TaskPlan, Workers
 from searchgym.rl.trainer import TrainConfig, Trainer
-from searchgym.utils.threads import one_thread
+from searchgym.utils.hardware import one_thread
 from tests.benchmarks import trl_grpo
 from tests.benchmarks.gpu.models import random_model
 from tests.benchmarks.gpu.models import tokenizer as real_tokenizer

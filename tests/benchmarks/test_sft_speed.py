@@ -21,7 +21,7 @@ from searchgym.llms.padding import padded
 from searchgym.llms.precision import fast_dtype
 from searchgym.llms.sft import SftConfig, SftTrainer, _parts
 from searchgym.seeding import stream
-from searchgym.utils.threads import one_thread
+from searchgym.utils.hardware import one_thread
 from tests.benchmarks.table import show
 
 pytestmark = pytest.mark.benchmark

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.utils.files import out_of_space
+from searchgym.storage.files import out_of_space
 
 from .forked import Finished, Server
 from .test_train_lm import options, world  # noqa: F401

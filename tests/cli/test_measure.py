@@ -372,7 +372,7 @@ def test_transfer_writes_the_table_and_keeps_results(cli: Cli, tmp_path: Path) -
 
 def test_transfer_hands_options_to_agents(cli: Cli, tmp_path: Path) -> None:
     arguments = (
-        "transfer", "yes=searchgym.agents.scripted:ConstantAgent", "--env", "SimpleQA-v0", "-n", 3,
+        "transfer", "yes=searchgym.agents.simple:ConstantAgent", "--env", "SimpleQA-v0", "-n", 3,
         "--rungs", "source,world", "--batch", 2, *SMALL,
     )  # fmt: skip
     done = cli(*arguments, "-A", "answer=yes", "--out", tmp_path / "t", "--json")

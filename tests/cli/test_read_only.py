@@ -34,7 +34,8 @@ from searchgym.policies.model_folder import EVALUATION, load_policy
 from searchgym.policies.note import save_note
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.rl.launch import Plan, build
-from searchgym.utils import files, trust
+from searchgym.storage import files
+from searchgym.utils import trust
 from searchgym.utils.trust import registered_only
 from searchgym.viewer.training import TrainingRun
 from searchgym_agents.law.law import Law

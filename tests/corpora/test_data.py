@@ -10,6 +10,8 @@ import pytest
 
 from searchgym.corpora import data
 from searchgym.corpora.data import (
+    download,
+    install,
     load_set,
     real_card,
     real_sets,
@@ -18,7 +20,6 @@ from searchgym.corpora.data import (
     union_corpus,
 )
 from searchgym.corpora.docstrings import load_docstrings
-from searchgym.corpora.download import download, install
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.errors import DataError
 from searchgym.types import ABSTAIN
@@ -205,7 +206,7 @@ def test_download_refuses_what_it_cannot_do(tmp_path: Path) -> None:
 def test_nothing_is_read_at_import() -> None:
     code = (
         "import os, pathlib; os.environ['SEARCHGYM_DATA'] = '/nonexistent';"
-        "import searchgym.corpora.data, searchgym.corpora.download, sys;"
+        "import searchgym.corpora.data, searchgym.corpora.data, sys;"
         "print('huggingface_hub' in sys.modules, 'numba' in sys.modules)"
     )
     root = Path(__file__).parents[2]

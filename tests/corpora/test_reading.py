@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.corpora.documents import load_documents, reading, remembered
+from searchgym.corpora.documents import load_documents, readers
 from searchgym.corpora.documents.encoding import CannotReadNow, Unreadable
-from searchgym.corpora.documents.readers import parse
-from searchgym.corpora.documents.reading import FileReader
-from searchgym.corpora.documents.remembered import RememberedFiles
+from searchgym.corpora.documents.readers import FileReader, ParsedFile, RememberedFiles, parse
 from tests.corpora.odd_files import word_file
 
 pytestmark = pytest.mark.contract
@@ -76,7 +74,7 @@ SLOW: dict[str, Callable[[], bytes]] = {
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "SECONDS_A_MB", 0)
+    monkeypatch.setattr(readers, "SECONDS_A_MB", 0)
 
 
 @pytest.mark.usefixtures("quick")
@@ -127,10 +125,10 @@ def test_short_texts_need_no_process_and_long_ones_give_the_same(
     for name in ("a.txt", "b.rst", "c.log"):
         (tmp_path / name).write_text("Use\n===\nPress a key, müßte.\n" * 9, encoding="cp1252")
     here = list(load_documents(tmp_path))
-    monkeypatch.setattr(reading, "_PLAIN_BYTES", 0)
+    monkeypatch.setattr(readers, "_PLAIN_BYTES", 0)
     assert list(load_documents(tmp_path)) == here
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
-    monkeypatch.setattr(reading, "_PLAIN_BYTES", 1000)
+    monkeypatch.setattr(readers, "_PLAIN_BYTES", 1000)
     assert list(load_documents(tmp_path)) == here
 
 
@@ -153,13 +151,13 @@ def test_a_script_without_a_guard_reads_documents_and_finds_no_module_beside_it(
 def test_only_what_a_file_is_to_blame_for_is_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: Unreadable, kept: bool
 ) -> None:
-    monkeypatch.setattr(remembered, "_SETTLED_NS", 0)
+    monkeypatch.setattr(readers, "_SETTLED_NS", 0)
     (tmp_path / "a.txt").write_text("Fine.", encoding="utf-8")
 
-    def fails(path: Path) -> reading.ParsedFile:
+    def fails(path: Path) -> ParsedFile:
         raise reason
 
-    def reads(path: Path) -> reading.ParsedFile:
+    def reads(path: Path) -> ParsedFile:
         return parse(path, words=9, max_bytes=99)
 
     first = RememberedFiles(tmp_path / "kept.json", words=9, max_file_bytes=99)
@@ -172,7 +170,7 @@ def test_only_what_a_file_is_to_blame_for_is_remembered(
     if kept:
         with pytest.raises(Unreadable, match="not a PDF file"):
             second.parse(tmp_path / "a.txt", reads)
-        monkeypatch.setattr(remembered, "_version", lambda package: "another version")
+        monkeypatch.setattr(readers, "_version", lambda package: "another version")
         second = RememberedFiles(tmp_path / "kept.json", words=9, max_file_bytes=99)
         second.begin()
     assert second.parse(tmp_path / "a.txt", reads).pieces == [("", "Fine.")]

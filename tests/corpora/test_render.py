@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.corpora.corpus import GeneratedCorpus
-from searchgym.corpora.render import page_url, render
-from searchgym.corpora.render_pages import PageRenderer
+from searchgym.corpora.render import PageRenderer, page_url, render
 from searchgym.errors import WorldError
+from searchgym.worlds.export import world_digest
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema, shipped_worlds
-from searchgym.worlds.storage import world_digest
 from searchgym.worlds.values import STYLES, format_value
 from searchgym.worlds.world import World
 

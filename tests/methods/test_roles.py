@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.agents.function import FunctionAgent
+from searchgym.agents.simple import FunctionAgent
 from searchgym.core.episode import Episode, run_tools
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
-from searchgym.agents.function import FunctionAgent
+from searchgym.agents.simple import FunctionAgent
 from searchgym.core.trajectory import Trajectory, read_jsonl
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import SearchGymError

@@ -19,7 +19,7 @@ from searchgym.llms.sft import SftConfig, SftTrainer, train
 from searchgym.llms.sft_data import encode
 from searchgym.rl.log import LOG, Log, read_log
 from searchgym.rl.run_folder import ROLLOUTS
-from searchgym.utils.files import FolderLock, write_whole
+from searchgym.storage.files import FolderLock, write_whole
 from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 from tests.rl.colours import blank, tokenizer
 from tests.rl.trainers import trainer
@@ -32,7 +32,7 @@ BUSY = "being written by another training"
 def holding(folder: Path, name: str = ".lock") -> subprocess.Popen[str]:
     """A process that holds the lock on a folder."""
     code = (
-        "import sys, time\nfrom searchgym.utils.files import FolderLock\n"
+        "import sys, time\nfrom searchgym.storage.files import FolderLock\n"
         f"lock = FolderLock({str(folder)!r}, {name!r})\nlock.acquire()\nprint('held', flush=True)\n"
         "time.sleep(60)"
     )
@@ -140,7 +140,7 @@ def test_a_checkpoint_that_does_not_fit_keeps_the_old_one(tmp_path: Path) -> Non
         import resource, torch
         from pathlib import Path
         from searchgym.errors import DataError
-        from searchgym.utils.state_file import read_state, write_state
+        from searchgym.storage.checkpoint import read_state, write_state
         path = Path({str(tmp_path / "state")!r})
         write_state(path, {{"a": torch.ones(3)}}, {{"step": 1}})
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))

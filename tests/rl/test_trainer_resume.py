@@ -20,7 +20,7 @@ from searchgym.policies.trainable import Lora
 from searchgym.rl.log import LOG
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.trainer import CHECKPOINT, TrainConfig, Trainer
-from searchgym.utils.state_file import read_state
+from searchgym.storage.checkpoint import read_state
 from tests.rl.colours import player, setting
 from tests.rl.killed import STEPS, main
 from tests.rl.test_learning import recipes, trained

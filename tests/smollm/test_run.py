@@ -155,7 +155,7 @@ def test_a_run_goes_on_and_its_model_plays(model: str, tmp_path: Path) -> None:
 
 
 def _about(out: Path) -> Any:
-    from searchgym.utils.state_file import read_state
+    from searchgym.storage.checkpoint import read_state
 
     return read_state(out / FILE, "demonstrations")[1]["about"]
 

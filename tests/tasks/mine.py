@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from searchgym.tasks.context import Context
+from searchgym.tasks.chains import definite_fact, lookup
+from searchgym.tasks.context import Context, Path
 from searchgym.tasks.draft import Draft, Sketch, family
-from searchgym.tasks.paths import Path
-from searchgym.tasks.simple import definite_fact, lookup
 from searchgym.types import Task
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.tasks.difficulty import dispersion, minimal_cover, treewidth
+from searchgym.tasks.draft import dispersion, minimal_cover, treewidth
 
 
 def _named(pairs):

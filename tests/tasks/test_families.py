@@ -8,9 +8,9 @@ import pytest
 
 from searchgym.scoring import score_answer
 from searchgym.tasks.build import build_tasks
-from searchgym.tasks.difficulty import dispersion, treewidth
+from searchgym.tasks.context import joined_answers, number_answers
+from searchgym.tasks.draft import dispersion, treewidth
 from searchgym.tasks.families import FAMILIES
-from searchgym.tasks.names import joined_answers, number_answers
 from searchgym.tasks.solver import Solver
 from searchgym.text import normalise_answer
 from searchgym.types import ABSTAIN

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchgym.tasks.comparison import is_phrase
-from searchgym.tasks.superlative import superlative
+from searchgym.tasks.comparison import as_superlative, is_phrase
 from searchgym.tasks.wording import (
     capitalised,
     clause,
@@ -74,5 +73,5 @@ def test_small_words():
     assert capitalised("the Rome of X") == "The Rome of X"
     assert is_phrase("older") == "is older"
     assert is_phrase("was released earlier") == "was released earlier"
-    assert superlative("oldest") == "the oldest"
-    assert superlative("was released first") == "was released first"
+    assert as_superlative("oldest") == "the oldest"
+    assert as_superlative("was released first") == "was released first"

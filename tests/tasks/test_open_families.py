@@ -16,8 +16,8 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, TaskError
 from searchgym.tasks.audit import verify
 from searchgym.tasks.build import build_tasks
+from searchgym.tasks.context import amount_answers, joined_answers
 from searchgym.tasks.families import FAMILIES, make_family, wanted_families
-from searchgym.tasks.names import amount_answers, joined_answers
 from searchgym.tasks.solver import Solver
 from tests.kgs.random_graphs import generated
 

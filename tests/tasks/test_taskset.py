@@ -5,8 +5,7 @@ import json
 import pytest
 
 from searchgym.errors import DataError, TaskError
-from searchgym.tasks.records import task_from_dict, task_to_dict
-from searchgym.tasks.taskset import TaskSet
+from searchgym.tasks.taskset import TaskSet, task_from_dict, task_to_dict
 from searchgym.types import Task
 
 from .conftest import COUNTS

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.utils.event_loop import BackgroundLoop
+from searchgym.utils.http import BackgroundLoop
 
 NAME = "test-loop"
 

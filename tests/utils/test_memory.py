@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from searchgym.utils.memory import _glibc, give_back
+from searchgym.utils.hardware import _glibc, give_back
 
 pytestmark = pytest.mark.contract
 
 HOLES = """
-from searchgym.utils.memory import give_back
+from searchgym.utils.hardware import give_back
 
 def resident():
     with open("/proc/self/statm") as file:
@@ -61,7 +61,7 @@ def test_nothing_happens_where_the_c_library_cannot_tell(monkeypatch: pytest.Mon
 
 KERNELS = """
 import torch
-from searchgym.utils.memory import _glibc, keep_few_kernels
+from searchgym.utils.hardware import _glibc, keep_few_kernels
 
 keep_few_kernels(8)
 weight = torch.ones(1536, 576, dtype=torch.bfloat16)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.utils.files import write_whole
+from searchgym.storage.files import write_whole
 from searchgym.utils.processes import mapped
 
 
@@ -71,7 +71,7 @@ def test_an_error_is_the_callers(processes: int) -> None:
 
 SCRIPT = """
 import os, sys, time
-from searchgym.utils.files import write_whole
+from searchgym.storage.files import write_whole
 from searchgym.utils.processes import mapped
 
 def work(x):

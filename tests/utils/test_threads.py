@@ -10,7 +10,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from searchgym.utils.threads import one_blas_thread, one_thread, side_by_side
+from searchgym.utils.hardware import one_blas_thread, one_thread, side_by_side
 
 
 @pytest.fixture(autouse=True)

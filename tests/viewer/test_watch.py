@@ -17,7 +17,7 @@ from searchgym.core.trajectory import to_line
 from searchgym.errors import DataError
 from searchgym.rl.log import Log
 from searchgym.serve.loopback import serving
-from searchgym.utils.files import FolderLock, locked
+from searchgym.storage.files import FolderLock, locked
 from searchgym.viewer.training import FINISHED, RUNNING, STOPPED, WAITING, LogTail, TrainingRun
 from searchgym.viewer.watch import watch_app
 from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer

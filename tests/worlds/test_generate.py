@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searchgym.errors import WorldError
+from searchgym.worlds.export import world_digest
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema, shipped_worlds
 from searchgym.worlds.schema import Property
-from searchgym.worlds.storage import world_digest
 from searchgym.worlds.world import World
 
 from .schemas import small
@@ -155,7 +155,7 @@ SCRIPT = """
 from searchgym.corpora.render import render
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema
-from searchgym.worlds.storage import world_digest
+from searchgym.worlds.export import world_digest
 world = generate(load_schema("encyclopedia"), entities=300, seed=3, homonyms=0.1, lookalikes=0.1)
 print(world_digest(world), render(world, distractors=2, phrasing="all").digest)
 """

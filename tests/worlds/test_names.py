@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from searchgym.errors import WorldError
 from searchgym.text import normalise_answer
 from searchgym.worlds.generate import generate
-from searchgym.worlds.grammar import SHIPPED, check_grammar, parse_grammar
+from searchgym.worlds.grammar import SHIPPED, check_grammar, parse_grammar, stop_names, stop_words
 from searchgym.worlds.loader import load_schema, shipped_worlds
 from searchgym.worlds.names import draw_titles, name_key
-from searchgym.worlds.syllables import stop_names, stop_words
 
 from .schemas import small
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from searchgym.errors import WorldError
 from searchgym.worlds.checks import check_rules
-from searchgym.worlds.derive import derived as derived_of
+from searchgym.worlds.export import world_digest
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema, schema_to_dict, shipped_worlds
 from searchgym.worlds.rules import RelationStep, parse_path, with_rules
-from searchgym.worlds.storage import world_digest
+from searchgym.worlds.rules import derived as derived_of
 from searchgym.worlds.world import World
 
 from .schemas import small

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from searchgym.corpora.substitute import words_of
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import WorldError
-from searchgym.utils.words import words_of
+from searchgym.worlds.export import COLUMNS
 from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema, shipped_worlds
 from searchgym.worlds.names import name_key
-from searchgym.worlds.storage import COLUMNS
 from searchgym.worlds.twins import STYLES, twin
 from searchgym.worlds.world import World
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from searchgym.batching import run_batch
-from searchgym.corpora.statements import AnswerIndex
+from searchgym.corpora.corpus import AnswerIndex
 from searchgym.errors import EngineError
 from searchgym.seeding import derive
 from searchgym.text import bare_title, normalise_answer

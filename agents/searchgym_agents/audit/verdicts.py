@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.corpora.statements import AnswerIndex, is_aggregated
+from searchgym.corpora.corpus import AnswerIndex, Corpus, is_aggregated
 from searchgym.text import bare_title, normalise_answer
 from searchgym.types import SearchEngine, Task
 

@@ -14,7 +14,7 @@ from searchgym.dialects.base import get_dialect
 from searchgym.errors import MissingExtraError
 from searchgym.seeding import derive, unit
 from searchgym.types import TurnRequest
-from searchgym.utils.threads import one_blas_thread, one_thread
+from searchgym.utils.hardware import one_blas_thread, one_thread
 
 from .features import FEATURE_VERSION, FeatureBuilder, ScoredActions
 

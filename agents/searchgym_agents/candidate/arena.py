@@ -23,7 +23,7 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import TaskError
 from searchgym.scoring import score_answer
 from searchgym.types import Answer, CallContext, Failure, ToolCall
-from searchgym.utils.threads import one_thread
+from searchgym.utils.hardware import one_thread
 
 from .actions import Candidate
 from .encoder import Progress

@@ -44,7 +44,7 @@ def saved_agent(weights: Path | None = None) -> CandidateAgent:
 @cache
 def _encoder() -> WordEncoder:
     """The word encoder that all agents share, because its vectors take memory."""
-    from searchgym.utils.user_cache import cache_folder
+    from searchgym.storage.cache import cache_folder
 
     from .encoder import WordEncoder
 

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from searchgym.errors import CardError, DataError, MissingExtraError
+from searchgym.storage.cache import used
+from searchgym.storage.files import read_json
 from searchgym.utils.english import Words
-from searchgym.utils.files import read_json
-from searchgym.utils.threads import in_turn, side_by_side
-from searchgym.utils.user_cache import used
+from searchgym.utils.hardware import in_turn, side_by_side
 
 Vectors = NDArray[np.int8]
 

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from searchgym.errors import DataError
-from searchgym.utils.files import parse_json
+from searchgym.storage.files import parse_json
 
 from .features import FEATURE_NAMES, FEATURE_VERSION
 

@@ -24,14 +24,14 @@ from torch import Tensor
 from searchgym.errors import DataError
 from searchgym.rl.losses.policy_gradient import ppo_loss
 from searchgym.seeding import derive, stream
-from searchgym.utils.state_file import (
+from searchgym.storage.checkpoint import (
     load_optimizer,
     optimizer_tensors,
     read_state,
     under,
     write_state,
 )
-from searchgym.utils.threads import one_blas_thread, one_thread
+from searchgym.utils.hardware import one_blas_thread, one_thread
 
 from .arena import Arena, GreedyPoint, Node, play_greedily
 from .encoder import Progress

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from searchgym.cards import Card, card
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, unknown
-from searchgym.utils.files import FolderLock
+from searchgym.storage.files import FolderLock
 
 if TYPE_CHECKING:
     from .agent import CandidateAgent

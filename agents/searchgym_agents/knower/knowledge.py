@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, TaskError
 from searchgym.seeding import derive, stream, unit
-from searchgym.tasks.names import Surfaces
+from searchgym.storage.files import parse_json, read_json, write_whole
+from searchgym.tasks.context import Surfaces
 from searchgym.types import Task
-from searchgym.utils.files import parse_json, read_json, write_whole
-from searchgym.worlds.storage import world_digest
+from searchgym.worlds.export import world_digest
 from searchgym.worlds.world import World
 
 from ..experts.hops import walked

@@ -18,8 +18,7 @@ from searchgym.dialects.base import View
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.seeding import derive, stream, unit
-from searchgym.tasks.context import Context
-from searchgym.tasks.paths import Path
+from searchgym.tasks.context import Context, Path
 from searchgym.tasks.wording import Voice
 
 from ..reader.encoding import reader_tokenizer

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from searchgym.tasks.context import Context
-from searchgym.tasks.paths import Path
-from searchgym.tasks.simple import ends
+from searchgym.tasks.chains import ends
+from searchgym.tasks.context import Context, Path
 from searchgym.tasks.wording import Voice
 from searchgym.worlds.schema import Phrases
 

@@ -12,7 +12,7 @@ import torch
 from searchgym.errors import DataError
 from searchgym.llms.sft import STATE, Progress, SftConfig
 from searchgym.llms.small import small_model
-from searchgym.utils.files import FolderLock
+from searchgym.storage.files import FolderLock
 
 from ..reader.encoding import encode_traces
 from ..reader.mixture import Mixture

@@ -18,8 +18,7 @@ from searchgym.corpora.render import render
 from searchgym.dialects.base import get_dialect
 from searchgym.dialects.self_search import SelfSearch
 from searchgym.dialects.tags import TagDialect
-from searchgym.tasks.context import Context
-from searchgym.tasks.paths import Path, PathStep
+from searchgym.tasks.context import Context, Path, PathStep
 from searchgym.types import ABSTAIN, Answer, Hit, Ranking, Search
 from searchgym.worlds.world import World
 

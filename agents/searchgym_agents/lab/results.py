@@ -13,7 +13,7 @@ from typing import Any
 
 from searchgym import __version__
 from searchgym.errors import CardError, DataError, unknown
-from searchgym.utils.files import read_json, write_whole
+from searchgym.storage.files import read_json, write_whole
 
 
 def stored(name: str) -> Path:

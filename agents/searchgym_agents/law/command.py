@@ -48,7 +48,7 @@ def law(
     Without --by, every agent is predicted from all the others. With --fix, the law is written
     before new agents play real sets; --by then tells how well it foretold them.
     """
-    from searchgym.utils.files import write_whole
+    from searchgym.storage.files import write_whole
 
     from . import law as laws
 

@@ -24,7 +24,7 @@ from searchgym.errors import EvaluationError
 from searchgym.evaluation.intervals import Interval
 from searchgym.evaluation.result import EvalResult
 from searchgym.seeding import stream
-from searchgym.utils.files import read_json, write_whole
+from searchgym.storage.files import read_json, write_whole
 
 if TYPE_CHECKING:
     from searchgym.charts.figure import Figure

@@ -35,8 +35,8 @@ from searchgym.evaluation.metrics import column, own_metric
 from searchgym.evaluation.result import EvalResult
 from searchgym.rewards.reward import Reward
 from searchgym.scoring import SCORING_VERSION
+from searchgym.storage.files import read_json
 from searchgym.text import printable
-from searchgym.utils.files import read_json
 
 from .submission import Checked, check_result, followed
 

@@ -35,9 +35,9 @@ from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import asked_digest, evaluate, settings_of
 from searchgym.rewards.reward import Reward
 from searchgym.scoring import SCORING_VERSION
-from searchgym.tasks.records import task_from_dict
+from searchgym.storage.files import read_json
+from searchgym.tasks.taskset import task_from_dict
 from searchgym.types import Task, TurnRequest
-from searchgym.utils.files import read_json
 from searchgym.utils.trust import registered_only
 
 _TOOK = ("tokens_in", "tokens_out", "cost", "overflowed", "length_cut", "judge", "retries",

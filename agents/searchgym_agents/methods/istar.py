@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid
 from searchgym import EngineError, TrainableLM
 from searchgym.llms.padding import micro_batches
 from searchgym.rl import Group, Played, Scored, Signal, Signals, Workers, outcome_pairs
-from searchgym.utils.state_file import load_optimizer, optimizer_tensors, under
+from searchgym.storage.checkpoint import load_optimizer, optimizer_tensors, under
 
 
 class ImplicitReward(Signal):

@@ -19,8 +19,8 @@ from searchgym.errors import DataError
 from searchgym.llms.precision import fast_dtype
 from searchgym.llms.sft import STATE, Progress, SftConfig
 from searchgym.llms.small import check_width, small_model
-from searchgym.utils.files import FolderLock
-from searchgym.utils.state_file import read_state
+from searchgym.storage.checkpoint import read_state
+from searchgym.storage.files import FolderLock
 
 from ..supervised import train_to_play
 from .examples import examples

@@ -16,7 +16,7 @@ from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.rollouts.demonstrations import Demonstrations, expert_maker
 from searchgym.rl.slots.records import TaskPlan, Workers
 from searchgym.seeding import derive
-from searchgym.utils.state_file import read_state, write_state
+from searchgym.storage.checkpoint import read_state, write_state
 
 FILE = "demonstrations.safetensors"
 

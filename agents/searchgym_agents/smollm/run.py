@@ -20,7 +20,7 @@ from searchgym.llms.sft import Progress, SftTrainer
 from searchgym.llms.sft_data import Example
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.launch import Plan
-from searchgym.utils.files import FolderLock
+from searchgym.storage.files import FolderLock
 
 from ..supervised import train_to_play
 from .demonstrations import FILE, demonstrations, load, save

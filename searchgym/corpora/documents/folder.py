@@ -14,8 +14,7 @@ from ...types import Passage
 from ..corpus import Corpus
 from ..lines import kind_of_file
 from .encoding import Unreadable
-from .readers import ParsedFile, format_of
-from .reading import FileReader
+from .readers import FileReader, ParsedFile, format_of
 
 Parse = Callable[[Path], ParsedFile]
 ParseFile = Callable[[Path, Parse], ParsedFile]

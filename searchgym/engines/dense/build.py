@@ -19,7 +19,7 @@ import numpy as np
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
-from ...utils.files import file_digest, settled
+from ...storage.files import file_digest, settled
 from ..forward import Progress
 from ..kept import KeptVectors
 from .encoder import SentenceEncoder

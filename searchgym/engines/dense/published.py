@@ -16,7 +16,7 @@ import numpy as np
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
-from ...utils.files import file_digest
+from ...storage.files import file_digest
 from .encoder import SentenceEncoder
 from .faiss_check import check_header, check_index
 from .index import DenseIndex, import_faiss, parameters, read_faiss

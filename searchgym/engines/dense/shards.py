@@ -20,8 +20,8 @@ import numpy as np
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
-from ...utils.files import file_digest
-from ...utils.files import read_json as parse
+from ...storage.files import file_digest
+from ...storage.files import read_json as parse
 from ..forward import Progress
 from .encoder import SentenceEncoder
 from .vectors import Floats

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
 from ...objects import is_number
+from ...storage.files import file_digest, writing
 from ...types import Passage
-from ...utils.files import file_digest, writing
 from ..analysis import Analyser, as_text
 from ..bm25 import analyser_of, choose_analysis, sample
 from ..bm25_index import bitmaps

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EngineError
-from ...utils.files import file_digest, read_json
+from ...storage.files import file_digest, read_json
 
 ABOUT, PASSAGES = "searchgym.json", "passages.bin"
 FORMAT = 5

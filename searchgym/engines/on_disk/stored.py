@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
+from ...storage.files import parse_json
 from ...types import Page, Passage
-from ...utils.files import parse_json
 from .files import PASSAGES, key_of, sum_of
 
 _COLD = 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ...storage.records import hits_from_json, hits_to_json, result_from_json, result_to_json
 from ...types import (
     CallContext,
     Charged,
@@ -16,7 +17,6 @@ from ...types import (
     ToolCall,
     ToolResult,
 )
-from ...utils.records import hits_from_json, hits_to_json, result_from_json, result_to_json
 
 
 class ServiceCodec(NamedTuple):

@@ -21,6 +21,8 @@ from typing import Any, Generic, Literal, TypeVar
 from ...batching import run_batch
 from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
+from ...storage.files import parse_json
+from ...storage.store import Store
 from ...types import (
     Failure,
     Page,
@@ -30,8 +32,6 @@ from ...types import (
     Ranking,
     Service,
 )
-from ...utils.files import parse_json
-from ...utils.store import Store
 from ...worlds.world import World
 from ..pages import pages_of
 from ..registry import build_engine

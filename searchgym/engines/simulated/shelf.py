@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from ...errors import DataError
+from ...storage.files import parse_json
+from ...storage.store import Store
 from ...types import Page, PageRequest, PageSource, Passage
-from ...utils.files import parse_json
-from ...utils.store import Store
 from .parse import SITE
 
 KEPT = 200_000

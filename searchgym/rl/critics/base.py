@@ -15,7 +15,7 @@ from torch import Tensor
 from ...errors import EngineError
 from ...llms.padding import distinct, micro_batches, right_padded
 from ...policies.trainable import TrainableLM
-from ...utils.state_file import load_optimizer, optimizer_tensors
+from ...storage.checkpoint import load_optimizer, optimizer_tensors
 from ..measures import renamed
 from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked, masked_mean
 from ..ops.turns import over_turn, turn_starts

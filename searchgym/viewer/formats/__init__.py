@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ...errors import DataError
-from ...utils.files import parse_json
+from ...storage.files import parse_json
 from ..record import Record, checked
 from . import chat, search_r1, searchgym, verifiers, verifiers_traces
 

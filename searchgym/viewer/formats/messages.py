@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...utils.files import parse_json
+from ...storage.files import parse_json
 from ..record import Observation, ViewedTurn
 from .tagged import hits_of, turn_of
 

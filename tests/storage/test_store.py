@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from searchgym.errors import DataError
-from searchgym.utils.store import Store
+from searchgym.storage.store import Store
 
 WRITER = """
 import sys
-from searchgym.utils.store import Store
+from searchgym.storage.store import Store
 store = Store(sys.argv[1])
 run = sys.argv[2]
 print("ready", flush=True)
@@ -124,7 +124,7 @@ def test_entries_in_the_log_are_not_lost_in_a_folder_one_cannot_write_to(
     """A killed writer leaves its last entries in the log beside the file."""
     path = tmp_path / "s.sqlite"
     child = (
-        "import os, sys; from searchgym.utils.store import Store; s = Store(sys.argv[1]);"
+        "import os, sys; from searchgym.storage.store import Store; s = Store(sys.argv[1]);"
         "s.put('n', b'k', b'v'); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", child, str(path)], check=False)

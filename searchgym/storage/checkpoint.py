@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
-from ..utils.files import parse_json
-from .files import writing
+from .files import parse_json, writing
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from searchgym.errors import DataError
-from searchgym.utils import user_cache
-from searchgym.utils.user_cache import KINDS, cache_folder, cache_root, clear, sizes, trim, used
+from searchgym.storage import cache
+from searchgym.storage.cache import KINDS, cache_folder, cache_root, clear, sizes, trim, used
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +106,7 @@ def test_a_cache_that_cannot_be_written_is_replaced_for_the_process(tmp_path: Pa
     """A file stands where the folder should be: refused for the superuser, too."""
     (tmp_path / "file").write_text("")
     code = (
-        "from searchgym.utils.user_cache import cache_folder as f\n"
+        "from searchgym.storage.cache import cache_folder as f\n"
         "import warnings\n"
         "with warnings.catch_warnings(record=True) as said:\n"
         "    warnings.simplefilter('always')\n"
@@ -127,4 +127,4 @@ def test_every_kind_says_what_it_is() -> None:
     for kind, row in KINDS.items():
         assert row.about, kind
         assert row.limit is None or row.limit >= 1 << 20
-    assert user_cache.FRESH_S > 0
+    assert cache.FRESH_S > 0

@@ -1,0 +1,1 @@
+"""Persistence: whole files, JSON records, checkpoints, bytes by key, the user's cache."""

@@ -1,9 +1,7 @@
-"""Write the reference of the public names, one HTML page per package.
+"""Reference of the public names as Markdown, one page a package, from docstrings and signatures.
 
-Run it as ``python -m docsite.api DIR``.
-
-A package's public names are those of its ``__all__``. Modules are left out: what is public is
-importable from a package.
+Public are the names of each package's ``__all__``; those of ``searchgym`` stand on the page of the
+package that defines them.
 """
 
 from __future__ import annotations
@@ -11,33 +9,35 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import sys
 import typing
 import warnings
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pdoc
 
 PACKAGES = (
-    "searchgym",
     "searchgym.curricula",
     "searchgym.engines",
-    "searchgym_agents.knower",
     "searchgym.llms",
     "searchgym.charts",
     "searchgym.reports",
     "searchgym.rewards",
     "searchgym.tools",
+    "searchgym_agents.knower",
     "searchgym_agents.reader",
 )
+"""Packages whose own names are shown besides those of ``searchgym``."""
+_ROLE = re.compile(r":\w+:`~?([^`]+)`")
+_HOME = re.compile(r"^from \.([\w.]+) import (\w+) as", re.MULTILINE)
 
 
 def load(package: str) -> None:
     """Load a package's public names, and give its named tuples the types of their fields in place
-    of the types' names, which only their own modules can read.
-
-    What Python says of every named tuple ("Alias for field number 0") is taken out.
-    """
+    of the types' names, which only their own modules can read; what Python says of every named
+    tuple ("Alias for field number 0") is taken out."""
     module = importlib.import_module(package)
     for name in module.__all__:
         value = vars(module)[name] = getattr(module, name)
@@ -50,36 +50,64 @@ def load(package: str) -> None:
                 vars(value)[field].__doc__ = ""  # in place of "Alias for field number …"
 
 
-def without_dead_links(html: str) -> str:
-    """Take out links to members without documentation, which pdoc leaves out of the page."""
-    return re.sub(
-        r'<a href="#([^"]+)">([^<]*)</a>',
-        lambda link: link[0] if f'id="{link[1]}"' in html else link[2],
-        html,
-    )
-
-
-def main(folder: Path) -> None:
-    """Write the pages into ``folder``; ``index.html`` leads to them.
+@cache
+def modules() -> dict[str, list[pdoc.doc.Doc[Any]]]:
+    """Package → its documented names, in alphabetical order of both.
 
     A warning of pdoc's (an annotation it cannot read, a name that is not there) is an error.
     """
     warnings.filterwarnings("error", module="pdoc")
-    pages = {}
-    for package in PACKAGES:
+    stub = Path(str(importlib.import_module("searchgym").__file__)).with_suffix(".pyi")
+    home = {name: f"searchgym.{where.split('.')[0]}" for where, name in _HOME.findall(
+        stub.read_text(encoding="utf-8"))}  # fmt: skip
+    found: dict[str, dict[str, Any]] = {}
+    for package in ("searchgym", *PACKAGES):
         load(package)
-        pages[package] = page = pdoc.doc.Module.from_name(package)
-        page.submodules = []
-    pdoc.render.configure(docformat="google", show_source=False)
-    for package, page in pages.items():
-        path = folder.joinpath(*package.split(".")).with_suffix(".html")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        html = without_dead_links(pdoc.render.html_module(page, pages))
-        # "text::" before a block of code, which pdoc shows as it stands
-        path.write_text(html.replace("::</p>", ":</p>"), encoding="utf-8")
-    (folder / "index.html").write_text(pdoc.render.html_index(pages), encoding="utf-8")
-    (folder / "search.js").write_text(pdoc.render.search_index(pages), encoding="utf-8")
+        for name, member in pdoc.doc.Module.from_name(package).members.items():
+            if name in importlib.import_module(package).__all__:
+                where = home.get(name, package) if package == "searchgym" else package
+                found.setdefault(where, {}).setdefault(name, member)
+    return {package: [found[package][n] for n in sorted(found[package])] for package in sorted(found)}
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+def page(package: str) -> str:
+    """The page of a package."""
+    about = inspect.getdoc(importlib.import_module(package)) or ""
+    parts = [f"# {package}", "---\nsearch:\n  boost: 0.5\n---", _text(about)]
+    for member in modules()[package]:
+        parts += _entry(member, 2)
+    parts[:2] = parts[1::-1]  # what MkDocs reads stands before the title
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _entry(member: Any, level: int, owner: str = "") -> Iterator[str]:
+    """Heading, signature and docstring of a name; of a class its public members, too."""
+    name = f"{owner}.{member.name}" if owner else member.name
+    yield f"{'#' * level} {member.name} {{#{name}}}"
+    if isinstance(member, pdoc.doc.Class):
+        made = member.members.get("__init__")
+        yield _code(f"class {name}{made.signature_without_self if made else '()'}")
+        yield _text(member.docstring)
+        for one in member.own_members:
+            if not one.name.startswith("_") and (one.docstring or one.kind != "variable"):
+                yield from _entry(one, level + 1, name)
+            elif not one.name.startswith("_"):
+                yield f"`{one.name}{one.annotation_str}`"
+        return
+    if isinstance(member, pdoc.doc.Function):
+        signature = member.signature_without_self if owner else member.signature
+        yield _code(f"{name}{signature}")
+    elif isinstance(member, pdoc.doc.Variable):
+        yield _code(f"{name}{member.annotation_str}")
+    yield _text(member.docstring)
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+def _text(docstring: str) -> str:
+    """A docstring as Markdown: roles become code, heads of sections bold."""
+    text = _ROLE.sub(r"`\1`", pdoc.docstrings.google(docstring or ""))
+    text = re.sub(r"^#+ (.+)$", r"**\1**", text, flags=re.MULTILINE)
+    return re.sub(r"::$", ":", text.replace("``", "`"), flags=re.MULTILINE)

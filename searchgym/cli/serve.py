@@ -164,7 +164,7 @@ def serve(
         return 0
     from ..engines.on_disk import is_index
     from ..serve import Board, Limits, Settings, bind, is_loopback, supervise
-    from ..serve.server import serve as run
+    from ..serve.workers import serve as run
     from .search import is_documents
 
     if is_index(name):
@@ -210,7 +210,7 @@ def serve(
 
 
 def run_worker() -> None:
-    """The main function of a worker process (see ``serve.server.supervise``)."""
+    """The main function of a worker process (see ``serve.supervise``)."""
     from ..serve import worker
 
     also_look_in(os.getcwd())

@@ -98,8 +98,8 @@ def view(
         draw(record, animate)
         print(f"{animate}: {record.question}")
         return
-    from ..serve.loopback import serve
     from ..viewer.app import build_app
+    from ..web.server import serve
 
     (row,) = index.rows("SELECT count(*) AS n FROM episodes")
     if broken := index.broken():
@@ -126,8 +126,8 @@ def _view_world(
     name: str, split: str, settings: list[str] | None, data_dir: Path | None, port: int,
     browser: bool,
 ) -> None:  # fmt: skip
-    from ..serve.loopback import serve
     from ..viewer.world import WorldIndex, world_app
+    from ..web.server import serve
 
     with working(f"building {name} …"):
         app = world_app(WorldIndex(_setting(name, split, settings, data_dir)))
@@ -188,7 +188,7 @@ def _filter(where: list[str] | None) -> Filter:
 
 
 def _index(run: Path) -> Index:
-    from ..viewer.files import sources
+    from ..viewer.formats import sources
     from ..viewer.index import Index
 
     total = sum(source.path.stat().st_size for source in sources(run.resolve()))

@@ -14,8 +14,11 @@ from .output import examples, say
 
 def watch(
     run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", help="Folder that train, warmstart or quickstart writes."),
+        list[Path],
+        typer.Argument(
+            metavar="RUN [RUN …]",
+            help="Folder that train or quickstart writes; curves of further ones are drawn beside.",
+        ),
     ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
@@ -25,13 +28,13 @@ def watch(
     While it goes on, or after it has ended. The server answers on this machine only, and only reads
     the folder.
     """
-    from ..serve.loopback import serve
-    from ..viewer.watch import watch_app
+    from ..viewer.app import watch_app
+    from ..web.server import serve
 
     def announce(address: str) -> None:
-        print(f"watching {run} on {address} (Ctrl-C ends)", flush=True)
+        print(f"watching {run[0]} on {address} (Ctrl-C ends)", flush=True)
 
-    serve(watch_app(run), port=port, browser=browser, announce=announce, path="live")
+    serve(watch_app(*run), port=port, browser=browser, announce=announce, path="live")
 
 
 @contextmanager
@@ -40,8 +43,8 @@ def watching(run: Path, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    from ..serve.loopback import serving
-    from ..viewer.watch import watch_app
+    from ..viewer.app import watch_app
+    from ..web.server import serving
 
     run.mkdir(parents=True, exist_ok=True)
     app = watch_app(run)
@@ -53,5 +56,5 @@ def watching(run: Path, wanted: bool) -> Iterator[None]:
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(
-        epilog=examples("searchgym watch runs/grpo", "searchgym watch runs/x --no-browser")
+        epilog=examples("searchgym watch runs/grpo", "searchgym watch runs/a runs/b --no-browser")
     )(watch)

@@ -1,3 +1,9 @@
+from ..web.middleware import HttpError as HttpError
+from ..web.middleware import guard as guard
+from ..web.server import LOOPBACK as LOOPBACK
+from ..web.server import bind as bind
+from ..web.server import is_loopback as is_loopback
+from ..web.server import make_server as make_server
 from .answerer import INLINE_SECONDS as INLINE_SECONDS
 from .answerer import Answerer as Answerer
 from .answerer import is_quick as is_quick
@@ -6,13 +12,7 @@ from .app import build_app as build_app
 from .batcher import Batcher as Batcher
 from .dialects import Limits as Limits
 from .metrics import Board as Board
-from .middleware import HttpError as HttpError
-from .middleware import guard as guard
-from .server import bind as bind
-from .server import make_server as make_server
-from .server import supervise as supervise
-from .server import worker as worker
-from .settings import LOOPBACK as LOOPBACK
 from .settings import Settings as Settings
-from .settings import is_loopback as is_loopback
 from .watcher import Watcher as Watcher
+from .workers import supervise as supervise
+from .workers import worker as worker

@@ -19,9 +19,9 @@ from ..corpora.corpus import Corpus
 from ..errors import EngineError
 from ..seeding import derive
 from ..types import CallContext, Failure, Query, Ranking, SearchEngine
+from ..web.middleware import HttpError
 from .batcher import Batcher
 from .metrics import Board
-from .middleware import HttpError
 
 INLINE_SECONDS = 0.001
 """Longest estimated time for which other connections may be kept waiting."""

@@ -20,6 +20,17 @@ from ..corpora.corpus import Corpus
 from ..engines.pages import CorpusPages, pages_of
 from ..errors import MissingExtraError
 from ..types import CallContext, Failure, Page, PageRequest, PageSource, SearchEngine
+from ..web.middleware import (
+    JSON_TYPE,
+    HostCheck,
+    HttpError,
+    Scope,
+    check_token,
+    defect,
+    read_body,
+    refuse,
+    respond,
+)
 from .answerer import Answerer
 from .dialects import (
     DIALECTS,
@@ -33,17 +44,6 @@ from .dialects import (
 )
 from .mcp import Mcp
 from .metrics import Board, now
-from .middleware import (
-    JSON_TYPE,
-    HostCheck,
-    HttpError,
-    Scope,
-    check_token,
-    defect,
-    read_body,
-    refuse,
-    respond,
-)
 from .settings import Settings
 
 if TYPE_CHECKING:

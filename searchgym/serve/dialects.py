@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from ..errors import DialectError, EngineError, unknown
 from ..text import QUERY_CHARACTERS
 from ..types import Passage, Ranking
-from .middleware import HttpError
+from ..web.middleware import HttpError
 
 _MAP_BYTES = frozenset({*range(0x80, 0x90), 0xDE, 0xDF})
 """First bytes of a msgpack map. JSON objects begin with ``{`` or white space, never with these, so

@@ -14,10 +14,10 @@ from typing import Any
 from .._version import __version__
 from ..corpora.corpus import Corpus
 from ..errors import MissingExtraError
+from ..web.middleware import HttpError, Scope, read_before, read_body, respond
 from .answerer import Answerer
 from .dialects import contents, encode_json, texts
 from .metrics import Board
-from .middleware import HttpError, Scope, read_before, read_body, respond
 from .settings import Settings
 
 _SNIPPET = 2000

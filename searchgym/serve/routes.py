@@ -18,17 +18,15 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import Field, create_model
 from starlette.exceptions import HTTPException
-from starlette.routing import Mount
-from starlette.staticfiles import StaticFiles
 
 from ..corpora.corpus import Corpus
 from ..types import SearchEngine
+from ..web.middleware import HttpError, add_errors, check_token
 from ..web.pages import Templates
+from ..web.server import HEADERS, static_files
 from .answerer import Answerer
 from .dialects import DIALECTS, ONE_QUERY
-from .loopback import HEADERS
 from .metrics import Board
-from .middleware import HttpError, add_errors, check_token
 from .settings import Settings
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -116,11 +114,8 @@ def add_admin(
 
 def add_page(app: FastAPI) -> None:
     """Add the search page at ``/`` and its files (``/static/…``)."""
-    templates = Templates("searchgym.serve", styles=("search.css",), scripts=("search.js",))
-    page = templates.served("search.html")
-    for name in ("searchgym.web", "searchgym.serve"):
-        files = StaticFiles(packages=[(name, "static")])
-        app.router.routes.append(Mount(f"/static/{name.rpartition('.')[2]}", files))
+    page = Templates(scripts=["search.js"]).served("search.html")
+    app.router.routes.append(static_files())
 
     @app.get("/", response_class=HTMLResponse)
     async def index() -> HTMLResponse:

@@ -5,32 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from ipaddress import ip_address
 from typing import Any, Self
 
 from ..errors import SearchGymError
+from ..web.server import LOOPBACK, Address, is_loopback
 from .dialects import Limits, dialect
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class Settings(Address):
     """Settings of a server, apart from what it serves. ``SearchGymError`` for impossible values."""
 
-    host: str = "127.0.0.1"
-    port: int = 8000
-    """Port to listen on; 0: any free port, which the server names."""
     workers: int = 1
     dialect: str = "auto"
     default_k: int = 3
@@ -41,14 +26,8 @@ class Settings:
     max_queue: int = 4096
     max_in_flight: int = 2
     deadline_s: float = 60.0
-    grace_s: float = 30.0
-    """Seconds that a shutdown waits for requests that were accepted."""
     allowed_hosts: tuple[str, ...] = ()
     """Further names by which clients may call the server: those of a proxy in front of it."""
-    max_connections: int | None = None
-    """Connections of each process; None: 4096, or as many as its files allow."""
-    read_s: float = 20.0
-    """Seconds in which a request's head must have arrived, and likewise its body."""
 
     def __post_init__(self) -> None:
         dialect(self.dialect)

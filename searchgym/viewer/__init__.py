@@ -1,5 +1,5 @@
 """A viewer of trajectories: an index beside a run, and pages over it.
 
-``record`` is what every page shows, whatever wrote the file; ``formats`` reads the files; ``index``
-finds episodes among many without holding them; ``app`` serves, ``export`` writes one HTML file.
+``record`` is what every page shows, whatever wrote the file; ``formats`` finds and reads the files;
+``index`` finds episodes among many without holding them; ``app`` serves, ``export`` writes a file.
 """

@@ -1,35 +1,39 @@
-"""The viewer's pages over an index, served to this machine."""
+"""The viewer's pages over an index, and the live page of a training; served to this machine.
+
+The live page asks anew every two seconds; the run's folder is only read.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
-from ..serve.loopback import build_app as build_server
 from ..web.pages import Templates
-from . import policies, query
-from .highlight import Needles, compared, marked
+from ..web.server import build_app as build_server
+from . import query
+from .highlight import COLOURS, Needles, coloured, compared, marked
 from .index import Index
-from .policies import Side
-from .query import BOOKS, Filter
+from .query import BOOKS, Filter, Side
 from .record import OUTCOMES, PROBLEMS, Record
-from .tokens import COLOURS, coloured
+from .training import SMOOTHINGS, RunProgress, TrainingRun, panels
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-PACKAGE = "searchgym.viewer"
 MOST_RAW = 200_000
 """Characters of an episode's own bytes that are shown."""
 MOST_CHANGES, MOST_BROKEN = 300, 20
+NEWEST = 8
+"""Rollouts on the live page."""
 TABS = {"turns": "Turns", "tokens": "Tokens", "tree": "Tree", "raw": "Record"}
 
 
 def viewer_pages() -> Templates:
     """The templates, with what they need of here."""
-    pages = Templates(PACKAGE, styles=["viewer.css"], scripts=["viewer.js", "watch.js"])
+    pages = Templates(styles=["viewer.css"], scripts=["viewer.js", "watch.js"])
     pages.environment.globals |= {
         "OUTCOMES": OUTCOMES, "PROBLEMS": PROBLEMS, "BOOKS": BOOKS, "TABS": TABS,
         "COLOURS": COLOURS, "marked": marked,
@@ -86,7 +90,7 @@ class Viewer:
         given: Mapping[str, str] = request.query_params
         chosen = Filter.of(given)
         listing = query.listing(self.index, chosen, _number(given.get("page"), 1))
-        broken, bars = self.index.broken(), policies.overview(self.index, chosen)
+        broken, bars = self.index.broken(), query.overview(self.index, chosen)
         seen = [name for name in OUTCOMES if any(name in bar.counts for bar in bars)]
         return self.page(
             "list.html", chosen=chosen, found=listing, choices=self.choices(),
@@ -147,13 +151,13 @@ class Viewer:
         )
 
     def changes(self, request: Any) -> Any:
-        named = {_name(side): side for side in policies.sides(self.index)}
+        named = {_name(side): side for side in query.sides(self.index)}
         if not named:
             return self.gone("No episode of this run can be read.")
-        given, first = request.query_params, policies.telling(self.index)
+        given, first = request.query_params, query.telling(self.index)
         before = named.get(given.get("a", ""), first[0])
         after = named.get(given.get("b", ""), first[1])
-        rows = policies.changes(self.index, before, after)
+        rows = query.changes(self.index, before, after)
         moved = [row for row in rows if row["change"]]
         sums = {
             "tasks": len(rows),
@@ -182,14 +186,75 @@ def application(viewer: Viewer, more: Sequence[Any] = ()) -> Starlette:
             Route("/episode/{key:str}", viewer.episode),
             Route("/compare", viewer.compare),
             Route("/changes", viewer.changes),
-        ],
-        [PACKAGE],
+        ]
     )
     app.add_exception_handler(
         404, lambda request, _: viewer.gone(f"{request.url.path} is no page.")
     )
     app.add_exception_handler(DataError, lambda request, error: viewer.gone(str(error)))
     return app
+
+
+# --- a training -----------------------------------------------------------------------------------
+class RunWatcher(Viewer):
+    """The viewer of a run that may hold no trajectory yet, and its live page, which draws the
+    curves of ``others`` beside its own."""
+
+    def __init__(self, run: Path, others: Sequence[Path] = ()) -> None:
+        super().__init__(None, run.name, live=True)
+        self.folder = run
+        self.runs = {folder.name: TrainingRun(folder) for folder in (run, *others)}
+
+    @property
+    def index(self) -> Index:
+        """The index of the rollouts; ``DataError`` as long as there are none."""
+        if self._index is None:
+            self._index = Index(self.folder)
+        return self._index
+
+    def watch(self, request: Any) -> Any:
+        """The live page."""
+        smooth = request.query_params.get("smooth", "")
+        smooth = smooth if smooth in SMOOTHINGS else ""
+        progress: dict[str, RunProgress] = {}
+        wrong = []
+        for name, run in self.runs.items():
+            try:
+                progress[name] = run.progress()
+            except DataError as error:
+                wrong.append(str(error))
+        curves = panels([*progress.values()], [*progress], float(smooth or 0)) if progress else []
+        return self.page(
+            "watch.html", progress=progress, wrong=wrong, panels=curves, rollouts=self._newest(),
+            smooth=smooth, SMOOTHINGS=SMOOTHINGS,
+        )  # fmt: skip
+
+    def list(self, request: Any) -> Any:
+        """The episodes or, as long as there are none, the way to the training's own page."""
+        from starlette.responses import RedirectResponse
+
+        try:
+            return super().list(request)
+        except DataError:
+            return RedirectResponse("/live")
+
+    def _newest(self) -> Sequence[Any]:
+        try:
+            self.index.refresh()
+        except DataError:
+            return []
+        return query.newest(self.index, NEWEST)
+
+
+def watch_app(run: Path, *others: Path) -> Starlette:
+    """The application; ``DataError`` if a run is no folder."""
+    from starlette.routing import Route
+
+    for folder in (run, *others):
+        if not folder.is_dir():
+            raise DataError(f"{folder} is no folder: name that of a training, as in runs/grpo")
+    watcher = RunWatcher(run.resolve(), [folder.resolve() for folder in others])
+    return application(watcher, [Route("/live", watcher.watch)])
 
 
 def _number(text: str | None, other: int) -> int:

@@ -23,15 +23,27 @@ SHOWN: Mapping[str, tuple[str, ...]] = {
 RUNNING, FINISHED, STOPPED, WAITING = "running", "finished", "stopped", "waiting"
 _LATEST = 10
 """Steps whose mean duration says how long the rest will take."""
-_WIDE, _HIGH = 300, 110
-"""Size of a curve's picture, in its own units."""
+SMOOTHINGS = {"": "none", "0.6": "some", "0.9": "much"}
+"""Choices of smoothing: the weight of what came before in an exponential mean."""
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 316, 8, 128
+"""Edges of a curve's plot in its picture of 320 × 150."""
+DEAD = {
+    "no_reward": ("reward", 0, "no episode of the newest steps earned anything"),
+    "all_invalid": ("invalid", 1, MEANING.get("all_invalid", "")),
+    "no_signal": ("grad_norm", 0, MEANING.get("no_signal", "")),
+}
+"""Warning → the measure and its value in all newest steps by which a run is dead, and why."""
 
 
 class CurveLine(NamedTuple):
-    """One seed's curve, as a path in a picture of 300 × 110."""
+    """The curve of one seed or run, as a path of the picture."""
 
-    seed: int
+    name: str
     path: str
+    raw: str
+    """Path before smoothing; "" without smoothing."""
+    points: str
+    """Place, x and value of each point, in words, for the pointer."""
     last: tuple[float, float]
 
 
@@ -40,8 +52,9 @@ class Panel(NamedTuple):
 
     label: str
     latest: str
-    low: str
-    high: str
+    x_ticks: tuple[tuple[float, str], ...]
+    """Place in the picture, and number."""
+    y_ticks: tuple[tuple[float, str], ...]
     lines: tuple[CurveLine, ...]
 
 
@@ -51,6 +64,8 @@ class Warned(NamedTuple):
     name: str
     step: int
     meaning: str
+    dead: bool = False
+    """True if nothing can be learnt as long as it lasts."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,8 @@ class RunProgress:
     told: str = ""
     """Progress in words: "step 7 of 14"."""
     left_s: float | None = None
-    panels: tuple[Panel, ...] = ()
+    curves: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """Rows of the log by what tells them apart: a seed."""
     warnings: tuple[Warned, ...] = ()
     x: str = "step"
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -163,7 +179,7 @@ class TrainingRun:
             fraction=min(1.0, done / steps) if steps else None,
             told=f"step {done:,} of {steps:,}" if steps else f"step {done:,}",
             left_s=left if running else None,
-            panels=panels(RL, {0: rows}, "step"),
+            curves={"": rows},
             warnings=_warnings(rows),
             facts=_facts(rows[-1]) if rows else {},
         )  # fmt: skip
@@ -176,7 +192,7 @@ class TrainingRun:
         return RunProgress(
             SFT, self.folder.name, RUNNING if running else FINISHED if whole else STOPPED,
             fraction=1.0 if whole and not running else None, told=f"step {done:,}",
-            panels=panels(SFT, {0: rows}, "step"),
+            curves={"": rows},
         )  # fmt: skip
 
     def _candidates(self, agents: Path) -> RunProgress:
@@ -203,30 +219,35 @@ class TrainingRun:
         return RunProgress(
             CANDIDATE, f"{self.folder.name}: candidate agent", state, fraction=min(1.0, fraction),
             told=", ".join(told), left_s=_number(now.get("left_s")) if running else None,
-            panels=panels(CANDIDATE, curves, "episodes"), x="episodes",
+            curves={f"seed {seed}": curves[seed] for seed in sorted(curves)}, x="episodes",
         )  # fmt: skip
 
 
-def panels(
-    kind: str, curves: Mapping[int, Sequence[Mapping[str, Any]]], x: str
-) -> tuple[Panel, ...]:
-    """A panel for each measure that the rows hold."""
+def panels(runs: Sequence[RunProgress], names: Sequence[str], smooth: float) -> list[Panel]:
+    """A panel for each measure that the runs' logs hold; runs of the first one's kind.
+
+    ``smooth``: weight of what came before, in [0, 1).
+    """
+    kind, x = runs[0].kind, runs[0].x
+    several = len([run for run in runs if run.kind == kind]) > 1
     made = []
-    for name in SHOWN[kind]:
-        lines = {
-            seed: thinned(
-                [float(row[x]) for row in rows if x in row],
-                [_number(row.get(name)) for row in rows if x in row],
-            )
-            for seed, rows in curves.items()
-        }
-        lines = {seed: line for seed, line in lines.items() if line}
+    for measure in SHOWN.get(kind, ()):
+        lines = {}
+        for run, name in zip(runs, names, strict=True):
+            for seed, rows in run.curves.items() if run.kind == kind else ():
+                known = [row for row in rows if x in row]
+                line = thinned([float(row[x]) for row in known],
+                               [_number(row.get(measure)) for row in known])  # fmt: skip
+                if line:
+                    lines[" ".join(filter(None, [name if several else "", seed]))] = line
         if lines:
-            made.append(_panel(label(name, kind), is_rate(name), lines))
-    return tuple(made)
+            made.append(_panel(label(measure, kind), is_rate(measure), lines, smooth))
+    return made
 
 
-def _panel(name: str, unit: bool, lines: Mapping[int, Sequence[tuple[float, float]]]) -> Panel:
+def _panel(
+    name: str, unit: bool, lines: Mapping[str, Sequence[tuple[float, float]]], smooth: float
+) -> Panel:
     """Rates are drawn on a scale of 0 to 1, or to 0.1 where they stay below; others from 0 on or,
     where they are negative, from their least value on."""
     values = [y for line in lines.values() for _, y in line]
@@ -236,32 +257,56 @@ def _panel(name: str, unit: bool, lines: Mapping[int, Sequence[tuple[float, floa
         low, high = 0.0, 1.0 if high > 0.1 else 0.1
     if high <= low:
         high = low + 1.0
-    left, wide = min(xs), max(max(xs) - min(xs), 1e-9)
+    first, last = min(xs), max(xs)
 
-    def place(at: float, value: float) -> tuple[float, float]:
-        x = 4 + (_WIDE - 8) * (at - left) / wide if len(set(xs)) > 1 else _WIDE / 2
-        y = 5 + (_HIGH - 10) * (1 - (min(max(value, low), high) - low) / (high - low))
-        return round(x, 1), round(y, 1)
+    def across(at: float) -> float:
+        share = (at - first) / (last - first) if last > first else 0.5
+        return round(_LEFT + (_RIGHT - _LEFT) * share, 1)
+
+    def down(value: float) -> float:
+        share = (min(max(value, low), high) - low) / (high - low)
+        return round(_BOTTOM - (_BOTTOM - _TOP) * share, 1)
+
+    def path(line: Sequence[tuple[float, float]]) -> str:
+        return "M" + " L".join(f"{across(at)} {down(value)}" for at, value in line)
 
     drawn = []
-    for seed, line in sorted(lines.items()):
-        points = [place(at, value) for at, value in line]
-        path = "M" + " L".join(f"{px} {py}" for px, py in points)
-        drawn.append(CurveLine(seed, path, points[-1]))
+    for told, line in lines.items():
+        shown = smoothed(line, smooth)
+        points = ";".join(f"{across(at)},{_short(at)},{_short(value)}" for at, value in line)
+        end = (across(line[-1][0]), down(shown[-1][1]))
+        drawn.append(CurveLine(told, path(shown), path(line) if smooth else "", points, end))
     latest = fmean(line[-1][1] for line in lines.values())
-    return Panel(name, _short(latest), _short(low), _short(high), tuple(drawn))
+    x_ticks = dict.fromkeys([first, round((first + last) / 2), last])
+    return Panel(
+        name, _short(latest), tuple((across(at), f"{at:,.0f}") for at in x_ticks),
+        tuple((down(at), _short(at)) for at in (low, (low + high) / 2, high)), tuple(drawn),
+    )  # fmt: skip
+
+
+def smoothed(line: Sequence[tuple[float, float]], weight: float) -> list[tuple[float, float]]:
+    """Exponential means of a line, each divided by the sum of its weights, as TensorBoard does."""
+    made, mean, seen = [], 0.0, 0.0
+    for x, y in line:
+        mean, seen = weight * mean + (1 - weight) * y, weight * seen + 1 - weight
+        made.append((x, mean / seen))
+    return made
 
 
 def _warnings(rows: Sequence[Mapping[str, Any]]) -> tuple[Warned, ...]:
-    """The warnings of a log, and what its newest steps show that no warning says."""
-    found = [Warned(name, row["step"], MEANING.get(name, ""))
-             for row in rows for name in row.get("warnings", ())]  # fmt: skip
+    """The warnings of a log, after what makes the run dead now."""
     newest = rows[-3:]
-    for name, measure, value in (("all_invalid", "invalid", 1), ("no_signal", "grad_norm", 0)):
-        dead = len(newest) == 3 and all(row.get(measure) == value for row in newest)
-        if dead and name not in {warned.name for warned in found}:
-            found.append(Warned(name, newest[0]["step"], MEANING.get(name, "")))
-    return tuple(found)
+    dead = [
+        Warned(name, newest[0]["step"], meaning, dead=True)
+        for name, (measure, value, meaning) in DEAD.items()
+        if len(newest) == 3 and all(row.get(measure) == value for row in newest)
+    ]
+    names = {warned.name for warned in dead}
+    first: dict[str, Warned] = {}
+    for row in rows:
+        for name in row.get("warnings", ()):
+            first.setdefault(name, Warned(name, row["step"], MEANING.get(name, "")))
+    return (*dead, *(warned for warned in first.values() if warned.name not in names))
 
 
 def _facts(row: Mapping[str, Any]) -> dict[str, str]:

@@ -13,14 +13,13 @@ from ..corpora.corpus import GeneratedCorpus
 from ..engines.graph.index import graph_index
 from ..envs.search import SearchEnv
 from ..kgs.graph import Triple
-from ..serve.loopback import build_app
 from ..types import GraphEdge, ReasoningGraph, Task
 from ..web.pages import Templates
+from ..web.server import build_app
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-PACKAGE = "searchgym.viewer"
 PER_PAGE, MOST_FACTS, MOST_TASKS = 50, 200, 25
 """Rows of a list, of a table of facts (hubs have thousands), and of the tasks of an entity."""
 LONGEST_TEXT = 200
@@ -41,17 +40,6 @@ class PageLink(NamedTuple):
 
     title: str
     address: str | None = None
-
-
-class FactRow(NamedTuple):
-    """A fact of an entity, numbered as the marks in its page are."""
-
-    number: int
-    fact: int
-    property: str
-    other: PageLink
-    pages: tuple[PageLink, ...]
-    """Pages that state it."""
 
 
 class WorldIndex:
@@ -165,10 +153,12 @@ class WorldIndex:
         for fact in of_others:  # marked, too, and numbered after its own
             number.setdefault(fact, len(number) + 1)
 
-        def row(t: Triple, other: PageLink) -> FactRow:
+        def row(t: Triple, other: PageLink) -> dict[str, Any]:
             places = dict.fromkeys(passage for passage, _, _ in self.places(t.id))
-            links = tuple(self.link_to_page(p, t.id) for p in places)
-            return FactRow(number[t.id], t.id, graph.relation_words[t.relation], other, links)
+            return {
+                "number": number[t.id], "fact": t.id, "property": graph.relation_words[t.relation],
+                "other": other, "pages": [self.link_to_page(p, t.id) for p in places],
+            }  # fmt: skip
 
         used = self.tasks_of.get(entity, [])
         return {
@@ -263,39 +253,35 @@ class WorldIndex:
 
 def world_app(world: WorldIndex) -> Starlette:
     """An application that shows a world: ``/``, ``/entity/N``, ``/tasks``, ``/task/ID``."""
-    pages = Templates(PACKAGE, styles=["viewer.css"], scripts=["viewer.js"])
     from starlette.responses import HTMLResponse
     from starlette.routing import Route
 
-    def show(template: str, status: int = 200, **values: Any) -> Any:
-        html = pages.served(template, name=world.corpus.name, **values)
+    pages = Templates(styles=["viewer.css"], scripts=["viewer.js"])
+
+    def show(view: str, heading: str = "", status: int = 200, **values: Any) -> Any:
+        html = pages.served(
+            "world.html", view=view, heading=heading, name=world.corpus.name, **values
+        )
         return HTMLResponse(html, status)
 
     def missing(request: Any) -> Any:
-        return show("world_message.html", 404, message=f"{request.url.path} is no page.")
+        return show("missing", "Not here", 404, message=f"{request.url.path} is no page.")
 
-    def listing(request: Any, rows: Sequence[int], template: str, line: Any, **values: Any) -> Any:
-        page = _number(request.query_params.get("page")) or 1
+    def listing(request: Any, view: str, rows: Sequence[int], line: Any, **values: Any) -> Any:
         last = max(1, math.ceil(len(rows) / PER_PAGE))
-        low = (min(max(page, 1), last) - 1) * PER_PAGE
-        shown = [line(row) for row in rows[low : low + PER_PAGE]]
-        page = low // PER_PAGE + 1
+        page = min(max(_number(request.query_params.get("page")) or 1, 1), last)
+        shown = [line(row) for row in rows[(page - 1) * PER_PAGE : page * PER_PAGE]]
         return show(
-            template,
-            world=world,
-            rows=shown,
-            found=len(rows),
-            page_number=page,
-            last=last,
-            **values,
-        )
+            view, "Tasks" if view == "tasks" else values["text"], world=world, rows=shown,
+            found=len(rows), page_number=page, last=last, **values,
+        )  # fmt: skip
 
     def entities(request: Any) -> Any:
         kind = _number(request.query_params.get("kind"))
         kind = kind if kind is not None and kind < len(world.kinds) else None
         text = request.query_params.get("q", "")[:LONGEST_TEXT]
         rows = world.find(text, kind)
-        return listing(request, rows, "world.html", world.entity_row, text=text, chosen=kind)
+        return listing(request, "entities", rows, world.entity_row, text=text, chosen=kind)
 
     def tasks(request: Any) -> Any:
         text = request.query_params.get("q", "")[:LONGEST_TEXT]
@@ -303,30 +289,26 @@ def world_app(world: WorldIndex) -> Starlette:
         families = sorted({task.family for task in world.tasks})
         rows = world.find_tasks(text, family)
         return listing(
-            request, rows, "world_tasks.html", world.task_row, text=text, family=family,
-            families=families,
-        )  # fmt: skip
+            request, "tasks", rows, world.task_row, text=text, family=family, families=families
+        )
 
     def entity(request: Any) -> Any:
         number = request.path_params["number"]
         if number >= world.graph.n_entities:
             return missing(request)
-        return show("world_entity.html", **world.entity_page(number))
+        page = world.entity_page(number)
+        return show("entity", page["title"], **page)
 
     def task(request: Any) -> Any:
         place = world.task_place.get(request.path_params["key"])
-        return (
-            missing(request) if place is None else show("world_task.html", **world.task_page(place))
-        )
+        if place is None:
+            return missing(request)
+        return show("task", world.tasks[place].question, **world.task_page(place))
 
-    routes = [
-        Route("/", entities),
-        Route("/entity/{number:int}", entity),
-        Route("/tasks", tasks),
-        Route("/task/{key:path}", task),
-        Route("/{rest:path}", missing),
-    ]
-    return build_app(routes, [PACKAGE])
+    return build_app([
+        Route("/", entities), Route("/entity/{number:int}", entity), Route("/tasks", tasks),
+        Route("/task/{key:path}", task), Route("/{rest:path}", missing),
+    ])  # fmt: skip
 
 
 def operation_words(operation: str) -> str:

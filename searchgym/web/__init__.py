@@ -1,6 +1,6 @@
-"""The shell of all pages: base template, stylesheet, security headers, a server on loopback.
+"""The one web layer: base template, stylesheet, templates, checks of requests, a server.
 
-Pages are rendered here, by Jinja2 with escaping on, and work without JavaScript; the one small
-script adds keys, the choice of colours and filters that answer while one types. No JavaScript
-framework: what the pages need of one is forty lines. Nothing is ever loaded from elsewhere.
+Pages are rendered here, by Jinja2 with escaping on, and work without JavaScript; small scripts add
+keys, the choice of colours, filters that answer while one types and charts that follow the pointer.
+Nothing is ever loaded from elsewhere.
 """

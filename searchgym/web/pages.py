@@ -31,6 +31,12 @@ _HIDDEN = re.compile(
     "\ud800-\udfff]"  # halves of characters, which no encoding can send
 )
 SHARED = "searchgym.web"
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' "
+    "stroke='%230a6190' stroke-width='2.4'%3E%3Ccircle cx='10' cy='10' r='8'/%3E%3Cpath "
+    "d='m16 16 6 6'/%3E%3Ccircle cx='10' cy='10' r='2' stroke='%23ff8a3d'/%3E%3C/svg%3E"
+)
+"""The picture of a tab."""
 FILE_POLICY = {
     "default-src": "'none'",
     "img-src": "data:",
@@ -41,16 +47,16 @@ FILE_POLICY = {
 
 
 class Templates:
-    """The templates of a package (its ``templates`` folder) over the shared ones.
+    """Templates over the shared ones, as served pages or as one file that needs no other.
 
     Args:
-        package: Such as ``searchgym.viewer``.
-        styles: Files of its ``static`` folder, linked after the shared stylesheet.
+        package: Holds them in its ``templates`` folder, and its own files in ``static``.
+        styles: Files of ``static``, linked after the shared stylesheet.
         scripts: Likewise, run after the shared script.
     """
 
     def __init__(
-        self, package: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()
+        self, package: str = SHARED, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()
     ) -> None:
         self.environment = environment(package)
         self.styles = ((SHARED, "style.css"), *((package, name) for name in styles))
@@ -90,11 +96,8 @@ class Templates:
             "script-src": " ".join(map(_digest, code)),
             **(policy or {}),
         }
-        inside = {
-            "policy": "; ".join(f"{name} {value}" for name, value in rules.items()),
-            "css": css,
-            "code": code,
-        }
+        told = "; ".join(f"{name} {value}" for name, value in rules.items())
+        inside = {"policy": told, "css": css, "code": code}
         return self.environment.get_template(template).render(page=inside, **values)
 
 
@@ -111,7 +114,7 @@ def environment(package: str) -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {"shown": shown, "plain": plain}
-    made.globals |= {"version": __version__}
+    made.globals |= {"version": __version__, "ICON": ICON}
     return made
 
 
@@ -123,7 +126,7 @@ def asset(package: str, name: str) -> str:
 
 def _address(package: str, name: str) -> str:
     tag = hashlib.sha256(asset(package, name).encode()).hexdigest()[:8]
-    return f"/static/{package.rpartition('.')[2]}/{name}?v={tag}"
+    return f"/static/{name}?v={tag}"
 
 
 def _digest(text: str) -> str:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from searchgym.core.trajectory import Trajectory
 from searchgym.errors import DataError
-from searchgym.viewer.files import sources
-from searchgym.viewer.formats import LOG, blocks, detect, parse
-from searchgym.viewer.formats.tagged import hits_of, last_action, turns_of
+from searchgym.viewer.formats import LOG, blocks, detect, parse, sources
+from searchgym.viewer.formats.search_r1 import hits_of, last_action, turns_of
 from searchgym.viewer.record import Record
 
 from ..small import TASKS, episode, play

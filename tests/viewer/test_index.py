@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from searchgym.core.trajectory import write_jsonl
 from searchgym.viewer.index import Index
-from searchgym.viewer.policies import Side, changes
-from searchgym.viewer.query import Filter, listing, neighbours, same_task, tree
+from searchgym.viewer.query import Filter, Side, changes, listing, neighbours, same_task, tree
 from searchgym.viewer.record import OUTCOMES, PROBLEMS, Record
 
 from .runs import branched, write_run

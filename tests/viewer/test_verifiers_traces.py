@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.errors import DataError
-from searchgym.viewer.files import sources
-from searchgym.viewer.formats import RecordBytes, blocks, detect, parse
+from searchgym.viewer.formats import RecordBytes, blocks, detect, parse, sources
 from searchgym.viewer.formats.verifiers_traces import NAME, pieces
 from searchgym.viewer.index import Index
 from searchgym.viewer.record import Record

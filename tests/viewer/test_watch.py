@@ -16,10 +16,10 @@ import pytest
 from searchgym.core.trajectory import to_line
 from searchgym.errors import DataError
 from searchgym.rl.log import Log
-from searchgym.serve.loopback import serving
 from searchgym.storage.files import FolderLock, locked
+from searchgym.viewer.app import watch_app
 from searchgym.viewer.training import FINISHED, RUNNING, STOPPED, WAITING, LogTail, TrainingRun
-from searchgym.viewer.watch import watch_app
+from searchgym.web.server import serving
 from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 
 from ..browser import accessible, browser, page, served, wait_until
@@ -83,7 +83,7 @@ def test_a_running_training_is_followed(page: Any, run: tuple[Path, Log]) -> Non
         log.write({"step": 2, "reward": 0.7, "em": 0.5}, ["no_signal"])
         (folder / "rollouts.jsonl").write_text(to_line(trained()))
         page.locator("#told", has_text="step 3 of 10").wait_for(timeout=5000)
-        assert "no_signal (step 2)" in page.locator(".warned").inner_text()
+        assert "no_signal (first at step 2)" in page.locator(".warned").inner_text()
         assert page.locator(".curve", has_text="reward").locator("strong").inner_text() == "0.7"
         assert page.locator(".rollouts li").count() == 1
         accessible(page)

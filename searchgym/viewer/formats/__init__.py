@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from ...errors import DataError
 from ...storage.files import parse_json
 from ..record import Record, checked
-from . import chat, search_r1, searchgym, verifiers, verifiers_traces
+from . import messages, search_r1, searchgym, verifiers_traces
 
-JSON_FORMATS: tuple[ModuleType, ...] = (
-    searchgym, search_r1, verifiers, verifiers_traces, chat,
-)  # fmt: skip
-"""Formats in the order they are asked; each has ``NAME``, ``fits(value)`` and ``read(value)``."""
+JSON_FORMATS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any], Record]]] = {
+    searchgym.NAME: (searchgym.fits, searchgym.read),
+    search_r1.NAME: (search_r1.fits, search_r1.read),
+    messages.VERIFIERS: (messages.is_rollout, messages.read_rollout),
+    verifiers_traces.NAME: (verifiers_traces.fits, verifiers_traces.read),
+    messages.CHAT: (messages.is_chat, messages.read_chat),
+}
+"""Formats in the order they are asked: whether a first record is of one, and its reader."""
 _BROKEN = (
     ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
@@ -67,9 +70,9 @@ def _format_of(line: bytes) -> tuple[str, str]:
         return "", "not JSON"
     if not isinstance(value, dict):
         return "", "no object"
-    for module in JSON_FORMATS:
-        if module.fits(value):
-            return str(module.NAME), ""
+    for name, (fits, _) in JSON_FORMATS.items():
+        if fits(value):
+            return name, ""
     return "", f"an object with {', '.join(list(value)[:8])}"
 
 
@@ -121,8 +124,7 @@ def parse(data: bytes, kind: str, where: str) -> Record:
         value: Any = parse_json(data, "it", nan=True)
         if _HALF.search(data):
             value = json.loads(_whole_characters(json.dumps(value, ensure_ascii=False)))
-        (module,) = (m for m in JSON_FORMATS if kind == m.NAME)
-        return checked(module.read(value))
+        return checked(JSON_FORMATS[kind][1](value))
     except _BROKEN as error:
         told = f"no {key!r}" if isinstance(error, KeyError) and (key := error.args[0]) else error
         raise DataError(f"{where}: not a record of {kind}: {told}") from error
@@ -140,3 +142,62 @@ def _whole(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+# --- the files of a run -------------------------------------------------------------------------
+MOST_FILES = 2000
+PATTERNS = ("*.jsonl", "*.log", "*.txt")
+_STEP = re.compile(r"(?:step|checkpoint|iter|global_step)[-_.]?(\d+)", re.IGNORECASE)
+_ENDINGS = (".jsonl", ".log", ".txt", ".trajectories", ".rollouts")
+
+
+class Source(NamedTuple):
+    """A file, and what its name says of the episodes in it."""
+
+    path: Path
+    name: str
+    """Relative to the run."""
+    kind: str
+    """A format's name."""
+    agent: str
+    step: int | None
+
+
+def sources(run: Path) -> list[Source]:
+    """The files of a folder (or the one file) that hold trajectories, by name.
+
+    Raises:
+        DataError: there are none, or the one file is of no known format.
+    """
+    if run.is_file():
+        return [_source(run, run.parent, detect(run))]
+    if not run.is_dir():
+        raise DataError(f"{run} is neither a file nor a folder; give a run: searchgym view RUN")
+    paths = sorted({p for pattern in PATTERNS for p in run.rglob(pattern) if p.is_file()})
+    if len(paths) > MOST_FILES:
+        raise DataError(f"{run} holds {len(paths):,} files; give one run, of up to {MOST_FILES:,}")
+    readable, wrong = [], ""
+    for path in paths:
+        try:
+            readable.append(_source(path, run, detect(path)))
+        except DataError as error:  # a log of steps beside trajectories is nothing wrong
+            wrong = wrong or str(error)
+    if not readable:
+        raise DataError(
+            f"{run} holds no trajectories" + (f" ({wrong})" if wrong else f"; {EXPECTED}")
+        )
+    return readable
+
+
+def _source(path: Path, run: Path, kind: str) -> Source:
+    name = path.relative_to(run).as_posix()
+    stem = path.name
+    while stem.endswith(_ENDINGS):
+        stem = stem.rpartition(".")[0]
+    step = _STEP.search(name)
+    if stem.isdigit():  # verl names its dumps by step
+        return Source(path, name, kind, path.parent.name, int(stem))
+    if stem in ("results", "rollouts", "traces"):  # names of what they hold, not of who played
+        stem = path.resolve().parent.name
+    agent = _STEP.sub("", stem).strip("-_.") or stem
+    return Source(path, name, kind, agent, int(step.group(1)) if step else None)

@@ -1,4 +1,5 @@
-"""Chat messages, cut into turns: what the assistant said, and what came back."""
+"""Chat messages, cut into turns: OpenAI's, one conversation a line (``{"messages": […]}``), and
+verifiers' ``results.jsonl``, a rollout a line."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...storage.files import parse_json
-from ..record import Observation, ViewedTurn
-from .tagged import hits_of, turn_of
+from ..record import Observation, Record, ViewedTurn
+from .search_r1 import answer_of, hits_of, turn_of
 
+CHAT, VERIFIERS = "openai_chat", "verifiers"
+_KNOWN = frozenset({"example_id", "id", "reward", "total_ms", "generation_ms", "scoring_ms"})
 _CALLS = {"search": "Search", "access": "Access", "get_document": "Access", "visit": "Access"}
 
 
@@ -86,3 +89,76 @@ def _short(kind: str, name: str, arguments: str) -> str:
         return arguments
     told = ", ".join(str(v) for v in values.values())
     return told if kind != "Call" else f"{name}: {told}"
+
+
+def is_chat(value: Mapping[str, Any]) -> bool:
+    """Return whether a first record is of this kind."""
+    messages = value.get("messages")
+    return isinstance(messages, list) and all(
+        isinstance(m, Mapping) and "role" in m for m in messages
+    )
+
+
+def read_chat(value: Mapping[str, Any]) -> Record:
+    """One conversation, and what else is known: ``id``, ``answers`` or ``answer``, ``reward``,
+    ``model``."""
+    prompt, turns = turns_of(value["messages"])
+    gold = value.get("answers", value.get("answer", ()))
+    reward = value.get("reward", value.get("score"))
+    question = question_of(prompt)
+    if turns:
+        turns[-1].reward = None if reward is None else float(reward)
+    last = turns[-1] if turns else None
+    return Record(
+        id=str(value.get("id", "")),
+        task=str(value.get("task_id", question)),
+        question=question,
+        answers=tuple(map(str, gold)) if isinstance(gold, (list, tuple)) else (str(gold),),
+        answer=answer_of(turns),
+        # a conversation that ends with a call was cut before its answer
+        end="completed" if last is not None and last.action == "Answer" else "max_turns",
+        reward=None if reward is None else float(reward),
+        agent=str(value.get("model", "")),
+        prompt=prompt,
+        turns=turns,
+    )
+
+
+def is_rollout(value: Mapping[str, Any]) -> bool:
+    """Return whether a first record is of this kind."""
+    return {"prompt", "completion", "reward"} <= set(value)
+
+
+def read_rollout(value: Mapping[str, Any]) -> Record:
+    """A line of ``results.jsonl``: prompt, completion, answer, reward, …"""
+    asked, written = value["prompt"], value["completion"]
+    if isinstance(asked, str):
+        asked = [{"role": "user", "content": asked}]
+    if isinstance(written, str):
+        written = [{"role": "assistant", "content": written}]
+    prompt, turns = turns_of([*asked, *written])
+    gold = value.get("answer") or (value.get("info") or {}).get("answer", "")
+    error, reward = value.get("error"), float(value["reward"] or 0.0)
+    if error and turns:
+        turns[-1].failures.append(text_of(str(error)))
+    if turns:
+        turns[-1].reward = reward
+    number = value.get("example_id", value.get("id", ""))
+    return Record(
+        id="",
+        task=f"{value.get('task') or 'task'}-{number}",
+        question=question_of(prompt),
+        answers=tuple(map(str, gold)) if isinstance(gold, list) else ((str(gold),) if gold else ()),
+        answer=answer_of(turns),
+        end="infra_error" if error else "completed",
+        reward=reward,
+        parts={
+            name: float(part)
+            for name, part in value.items()
+            if name not in _KNOWN and isinstance(part, (int, float))
+        },
+        family=str(value.get("task") or ""),
+        prompt=[Observation(*o) for o in prompt],
+        turns=turns,
+        facts={"seconds": f"{value['total_ms'] / 1e3:.1f}"} if value.get("total_ms") else {},
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..record import Observation, Record, ViewedTurn
 from .messages import question_of, said, text_of
-from .tagged import answer_of, hits_of
+from .search_r1 import answer_of, hits_of
 
 NAME = "verifiers_traces"
 _CUT = frozenset(

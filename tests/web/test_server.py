@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from searchgym.errors import CardError
 from searchgym.serve import Settings, bind, guard, make_server
-from searchgym.serve.loopback import build_app, serving
+from searchgym.web.server import build_app, serving
 
 HERE = "http://127.0.0.1"
 
@@ -110,7 +110,7 @@ def test_pages_are_answered_beside_idle_connections_and_large_heads() -> None:
         _until(lambda: bool(told))
         port = int(told[0].rstrip("/").rpartition(":")[2])
         idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
-        page = b"GET /static/web/style.css HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        page = b"GET /static/style.css HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         assert _status(port, page) == 200
         start = time.process_time()  # the server runs in this process
         large = b"GET /" + b"a" * 20_000_000 + b" HTTP/1.1\r\n\r\n"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import errno
 import gc
 import json
 import logging
 import os
-import select
 import shutil
 import signal
 import socket
@@ -16,13 +13,12 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MissingExtraError, SearchGymError
+from ..errors import SearchGymError
+from ..web.server import bind, make_server
 from .metrics import FOLDER, Board, bury, ready_file
 from .settings import Settings
 
@@ -30,40 +26,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 LOG = logging.getLogger("searchgym.serve")
-KEEP_ALIVE_S = 75
 _GIVE_UP_AFTER = 3
-_BACKLOG = 2048
-_SETTLE_S = 0.2
-"""Time in which requests that were sent before the end arrive."""
 Announce = Callable[[int], None]
 """Told the port once requests are answered."""
-
-
-def bind(settings: Settings, *, shared: bool = False) -> socket.socket:
-    """A socket that listens on the address: early clients wait until it is answered.
-
-    ``shared``: one of several processes' sockets, which does not listen yet, as the system hands
-    connections to every one that does. ``SearchGymError`` if the address cannot be had.
-    """
-    if shared and not hasattr(socket, "SO_REUSEPORT"):
-        raise SearchGymError("several workers need a system with SO_REUSEPORT; use --workers 1")
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        made.bind((settings.host, settings.port))
-        if not shared:
-            made.listen(_BACKLOG)
-    except OSError as error:
-        made.close()
-        address = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
-        raise SearchGymError(
-            f"cannot serve on {settings.host}:{settings.port}: {error.strerror}; choose another "
-            + ("--host (an address of this machine)" if address else "--port (0: any free one)")
-        ) from error
-    return made
 
 
 def serve(
@@ -80,76 +45,6 @@ def serve(
     finally:
         gc.enable()
     make_server(app, settings, bound, announce).run([bound])
-
-
-def make_server(
-    app: Any, settings: Settings, bound: socket.socket, announce: Announce, *,
-    lifespan: bool = True, websockets: bool = False, extra: str = "serve",
-) -> Any:  # fmt: skip
-    """A uvicorn server of ``app`` whose connections are bounded; ``run([bound])`` answers until
-    SIGTERM or SIGINT or until ``should_exit`` is set, then finishes what was accepted."""
-    try:
-        import uvicorn
-
-        from .connections import BoundedProtocol, ConnectionLimits, Door, most_connections
-    except ImportError as error:
-        raise MissingExtraError("the server (uvicorn, httptools)", extra) from error
-
-    most = most_connections(settings.max_connections)
-    door = Door(ConnectionLimits(connections=most, read_s=settings.read_s))
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                self.watch = asyncio.create_task(door.watch())
-                announce(bound.getsockname()[1])
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            # What clients have sent is accepted, though uvicorn has not seen it yet: connections
-            # wait in the socket's queue, and requests in the system's buffers.
-            door.closing = True
-            await _drained(bound)
-            for server in self.servers:
-                server.close()
-            await asyncio.sleep(_SETTLE_S)
-            await super().shutdown(sockets)
-            self.watch.cancel()
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            # uvicorn raises the signal anew after its shutdown, which would turn an orderly end
-            # into one by signal.
-            asked = (signal.SIGINT, signal.SIGTERM)
-            if threading.current_thread() is not threading.main_thread():
-                yield
-                return
-            before = {sig: signal.signal(sig, self.handle_exit) for sig in asked}
-            try:
-                yield
-            finally:
-                for sig, handler in before.items():
-                    signal.signal(sig, handler)
-
-    config = uvicorn.Config(
-        app, loop="auto", http=partial(BoundedProtocol, door=door),  # type: ignore[arg-type]
-        ws="auto" if websockets else "none", ws_max_size=settings.limits.body_bytes,
-        lifespan="on" if lifespan else "off", access_log=False, log_level="warning",
-        proxy_headers=False, server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=settings.grace_s,  # type: ignore[arg-type]
-    )  # fmt: skip
-    return Server(config)
-
-
-async def _drained(listening: socket.socket) -> None:
-    """Return once no connection waits to be accepted (after a second at most)."""
-    if not hasattr(select, "poll"):  # Windows
-        return
-    waiting = select.poll()
-    waiting.register(listening, select.POLLIN)
-    until = time.monotonic() + 1
-    while waiting.poll(0) and time.monotonic() < until:
-        await asyncio.sleep(0)
 
 
 def supervise(

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from searchgym.errors import SearchGymError
-from searchgym.serve.loopback import HEADERS, MOST_QUERY_BYTES, build_app, serve
 from searchgym.web.pages import Templates
+from searchgym.web.server import HEADERS, MOST_QUERY_BYTES, build_app, serve
 
 from ..browser import accessible, browser, page, served, wait_until
 
@@ -27,7 +27,7 @@ def small_app() -> Any:
     from starlette.responses import HTMLResponse
     from starlette.routing import Route
 
-    pages = Templates("searchgym.web")
+    pages = Templates()
     return build_app([Route("/", lambda _: HTMLResponse(pages.served("message.html", **SAID)))])
 
 
@@ -39,7 +39,7 @@ def client() -> Any:
 
 
 def test_every_answer_carries_the_headers(client: Any) -> None:
-    for path in ("/", "/static/web/style.css", "/not-there"):
+    for path in ("/", "/static/style.css", "/not-there"):
         answer = client.get(path)
         assert {name: answer.headers[name] for name in HEADERS} == HEADERS
     assert "unsafe" not in HEADERS["content-security-policy"]
@@ -51,11 +51,11 @@ def test_other_methods_hosts_and_long_queries_are_refused(client: Any) -> None:
     assert client.get("/", headers={"host": "127.0.0.1.evil.example"}).status_code == 421
     assert client.get("/", headers={"origin": "http://evil.example"}).status_code == 403
     assert client.get("/?q=" + "x" * MOST_QUERY_BYTES).status_code == 414
-    assert client.get("/static/web/..%2f..%2fpages.py").status_code == 404
+    assert client.get("/static/..%2f..%2fpages.py").status_code == 404
 
 
 def test_a_page_in_a_file_allows_only_what_is_inside() -> None:
-    made = Templates("searchgym.web").standalone("message.html", **SAID, scripts=["'mine'"])
+    made = Templates().standalone("message.html", **SAID, scripts=["'mine'"])
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', made)
     assert policy.count("sha256-") == 3
     assert "unsafe" not in policy
@@ -64,13 +64,11 @@ def test_a_page_in_a_file_allows_only_what_is_inside() -> None:
 
 def test_a_script_that_would_end_its_element_is_refused() -> None:
     with pytest.raises(ValueError, match="ends its own element"):
-        Templates("searchgym.web").standalone("message.html", **SAID, scripts=["'</script>'"])
+        Templates().standalone("message.html", **SAID, scripts=["'</script>'"])
 
 
 def test_keys_and_colours(page: Any, tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(
-        Templates("searchgym.web").standalone("message.html", **SAID)
-    )
+    (tmp_path / "page.html").write_text(Templates().standalone("message.html", **SAID))
     with served(small_app()) as address:
         for start in (address, (tmp_path / "page.html").as_uri()):
             page.goto(start)
@@ -99,7 +97,7 @@ def test_the_server_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
     from urllib.request import urlopen
 
     code = (
-        "from searchgym.serve.loopback import *; "
+        "from searchgym.web.server import *; "
         "serve(build_app([]), announce=lambda address: print(address, flush=True))"
     )
     with subprocess.Popen(
@@ -107,7 +105,7 @@ def test_the_server_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
     ) as server:
         assert server.stdout is not None
         address = server.stdout.readline().strip()
-        assert urlopen(address + "static/web/style.css").status == 200
+        assert urlopen(address + "static/style.css").status == 200
         server.send_signal(signal.SIGINT)
         wait_until(lambda: server.poll() is not None)
         assert server.returncode == 0

@@ -1,10 +1,9 @@
 """Connections of one process: how many, how large a request's head may be, how long it may take.
 
 uvicorn's parser (httptools) bounds neither a request's head nor the time in which a request
-arrives. :class:`BoundedProtocol` does, before anything of the request is handed to the application,
-and one task (:meth:`Door.watch`) looks at all connections once a second, so that no request pays
-for a timer of its own. Importing this module imports
-uvicorn.
+arrives, and its own limits answer only what the application was already handed.
+:class:`BoundedProtocol` bounds both before that; one task (:meth:`Connections.watch`) looks at all
+connections once a second, so that no request pays for a timer. Importing this imports uvicorn.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import os
 import time
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -24,27 +23,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from .middleware import HttpError
 
 LOG = logging.getLogger("searchgym.serve")
-MOST_BY_DEFAULT = 4096
+MOST_CONNECTIONS = 4096
+HEAD_BYTES, URL_BYTES, HEADERS = 64 << 10, 8 << 10, 100
+"""Bounds of a request's head, of its address, and of the number of its headers."""
 _SPARE_FILES = 64
 """Open files kept free for the engine, its index and connections that are turned away."""
-_LINGER_S, _LINGER_BYTES = 2.0, 1 << 20
-"""Time and bytes for which a refused request is still read, so that its sender sees why: to
-close a socket with unread data resets the connection and may destroy the answer."""
+_MOST_LINGERING, _LINGER_S, _LINGER_BYTES = 32, 2.0, 1 << 20
+"""Number, time and bytes for which refused requests are still read, so that their senders see why:
+to close a socket with unread data resets the connection and may destroy the answer."""
 _STALLED_S = 60.0
 _LOG_EVERY_S = 10.0
-
-
-class ConnectionLimits(NamedTuple):
-    """Limits of one process. Times are in seconds."""
-
-    connections: int = MOST_BY_DEFAULT
-    head_bytes: int = 64 << 10
-    url_bytes: int = 8 << 10
-    headers: int = 100
-    read_s: float = 20.0
-    """Time in which a request's head must have arrived, and likewise its body."""
-    linger: int = _SPARE_FILES // 2
-    """Maximum number of refused connections that are still read at the same time."""
 
 
 def most_connections(wanted: int | None) -> int:
@@ -53,23 +41,23 @@ def most_connections(wanted: int | None) -> int:
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return wanted or MOST_BY_DEFAULT
+        return wanted or MOST_CONNECTIONS
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == resource.RLIM_INFINITY:
-        return wanted or MOST_BY_DEFAULT
+        return wanted or MOST_CONNECTIONS
     folder = Path("/proc/self/fd")
     used = len(os.listdir(folder)) if folder.is_dir() else _SPARE_FILES
     room = max(8, soft - used - _SPARE_FILES)
     if wanted is not None and wanted > room:
         LOG.warning("%d connections asked for, %d files may be opened: %d", wanted, soft, room)
-    return min(wanted or MOST_BY_DEFAULT, room)
+    return min(wanted or MOST_CONNECTIONS, room)
 
 
-class Door:
-    """The open connections of a process, and who was turned away."""
+class Connections:
+    """The open connections of a process, at most ``most``, whose requests arrive in ``read_s``."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
-        self.limits = limits
+    def __init__(self, most: int, read_s: float) -> None:
+        self.most, self.read_s = most, read_s
         self.closing = False
         """True once the server has been told to end: every answer then closes its connection."""
         self.open: set[BoundedProtocol] = set()
@@ -98,9 +86,9 @@ class Door:
 class BoundedProtocol(HttpToolsProtocol):
     """A connection whose requests have a bounded head and arrive in time."""
 
-    def __init__(self, *arguments: Any, door: Door, **options: Any) -> None:
+    def __init__(self, *arguments: Any, door: Connections, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.door, self.limits = door, door.limits
+        self.door = door
         self.reading = ""
         """Part that comes next: nothing yet (""), "head" or "body" of a request."""
         self.due: float | None = None
@@ -113,20 +101,20 @@ class BoundedProtocol(HttpToolsProtocol):
     # --- the life of a connection -----------------------------------------------------------------
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let it in, or say that there is no room."""
-        if len(self.door.open) + len(self.door.upgraded) >= self.limits.connections:
+        most = self.door.most
+        if len(self.door.open) + len(self.door.upgraded) >= most:
             self.transport, self.flow = transport, FlowControl(transport)
-            most = self.limits.connections
             self.door.note(f"connections turned away: {most} are open (--max-connections)")
-            self.refuse(
-                HttpError(
-                    503, "too_many_connections", f"{most} connections are open; try again later",
-                    ((b"retry-after", b"1"),),
-                )
-            )  # fmt: skip
+            told = f"{most} connections are open; try again later"
+            again = ((b"retry-after", b"1"),)
+            self.refuse(HttpError(503, "too_many_connections", told, again))
             return
         super().connection_made(transport)
         self.door.open.add(self)
-        self.due = time.monotonic() + self.limits.read_s
+        self._await()
+
+    def _await(self, seconds: float | None = None) -> None:
+        self.due = time.monotonic() + (self.door.read_s if seconds is None else seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
@@ -137,9 +125,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, at most as much of a head as is allowed."""
-        most = self.limits.head_bytes
         while data and not self.refused:
-            room = max(1, most - self._fed + 1) if self.reading == "head" else most
+            room = max(1, HEAD_BYTES - self._fed + 1) if self.reading == "head" else HEAD_BYTES
             piece, data = data[:room], data[room:]
             if self.reading == "head":
                 self._fed += len(piece)
@@ -154,12 +141,12 @@ class BoundedProtocol(HttpToolsProtocol):
             except httptools.HttpParserError:
                 self.refuse(self._why or HttpError(400, "bad_request", "this is no HTTP request"))
                 self.door.note("requests refused that are no HTTP, or whose head is too large")
-            if self.reading == "head" and self._fed > most:
-                self.refuse(_head_too_large(most))
+            if self.reading == "head" and self._fed > HEAD_BYTES:
+                self.refuse(_head_too_large())
         if self.refused:
             self._swallow(len(data))
         elif self.due is None and self.reading:
-            self.due = time.monotonic() + self.limits.read_s
+            self._await()
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to one of WebSockets, which counts among the open ones."""
@@ -193,13 +180,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.refused:
             self.transport.abort()
         elif self.flow.read_paused:  # we do not let it send: earlier requests come first
-            self.due = now + self.limits.read_s
+            self._await()
         elif not self.reading:  # silent from the beginning
             self.door.note("connections closed: no request came")
             self.transport.close()
         else:
             self.door.note(f"connections closed: the {self.reading} of a request came too slowly")
-            late = f"the {self.reading} of the request did not come in {self.limits.read_s:g} s"
+            late = f"the {self.reading} of the request did not come in {self.door.read_s:g} s"
             self.refuse(HttpError(408, "too_slow", late))
 
     def shutdown(self) -> None:
@@ -220,19 +207,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the address; too long a one ends the connection (414)."""
-        most = self.limits.url_bytes
-        if len(self.url) + len(url) > most:
-            self._why = HttpError(414, "url_too_long", f"the address is longer than {most} bytes")
+        if len(self.url) + len(url) > URL_BYTES:
+            told = f"the address is longer than {URL_BYTES} bytes"
+            self._why = HttpError(414, "url_too_long", told)
             raise self._why
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; too many, or too large ones together, end the connection (431)."""
         self._header_bytes += len(name) + len(value) + 4
-        if len(self.headers) >= self.limits.headers or (
-            self._header_bytes > self.limits.head_bytes
-        ):
-            self._why = _head_too_large(self.limits.head_bytes, self.limits.headers)
+        if len(self.headers) >= HEADERS or self._header_bytes > HEAD_BYTES:
+            self._why = _head_too_large()
             raise self._why
         super().on_header(name, value)
 
@@ -269,12 +254,12 @@ class BoundedProtocol(HttpToolsProtocol):
         lines += [b"content-length: %d" % len(error.body), b"connection: close", b"", error.body]
         self.transport.write(b"\r\n".join(lines))
         self.door.open.discard(self)
-        if len(self.door.lingering) >= self.limits.linger or not self.transport.can_write_eof():
+        if len(self.door.lingering) >= _MOST_LINGERING or not self.transport.can_write_eof():
             self.transport.close()
             return
         self.transport.write_eof()
         self.door.lingering.add(self)
-        self.due = time.monotonic() + _LINGER_S
+        self._await(_LINGER_S)
 
     def _swallow(self, size: int) -> None:
         self._swallowed += size
@@ -282,6 +267,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
 
-def _head_too_large(most: int, headers: int | None = None) -> HttpError:
-    also = "" if headers is None else f" or has more than {headers} headers"
-    return HttpError(431, "head_too_large", f"the request's head is larger than {most} bytes{also}")
+def _head_too_large() -> HttpError:
+    told = (
+        f"the request's head is larger than {HEAD_BYTES} bytes or has more than {HEADERS} headers"
+    )
+    return HttpError(431, "head_too_large", told)

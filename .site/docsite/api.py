@@ -67,7 +67,8 @@ def modules() -> dict[str, list[pdoc.doc.Doc[Any]]]:
             if name in importlib.import_module(package).__all__:
                 where = home.get(name, package) if package == "searchgym" else package
                 found.setdefault(where, {}).setdefault(name, member)
-    return {package: [found[package][n] for n in sorted(found[package])] for package in sorted(found)}
+    found.pop("searchgym._version")
+    return {home: [found[home][n] for n in sorted(found[home])] for home in sorted(found)}
 
 
 def page(package: str) -> str:
@@ -88,11 +89,15 @@ def _entry(member: Any, level: int, owner: str = "") -> Iterator[str]:
         made = member.members.get("__init__")
         yield _code(f"class {name}{made.signature_without_self if made else '()'}")
         yield _text(member.docstring)
-        for one in member.own_members:
-            if not one.name.startswith("_") and (one.docstring or one.kind != "variable"):
+        public = [one for one in member.own_members if not one.name.startswith("_")]
+        fields = [one for one in public if isinstance(one, pdoc.doc.Variable)]
+        told = ((one, " ".join(_text(one.docstring).split())) for one in fields)
+        yield "\n".join(
+            f"- `{one.name}{one.annotation_str}`{': ' * bool(text)}{text}" for one, text in told
+        )
+        for one in public:
+            if one not in fields:
                 yield from _entry(one, level + 1, name)
-            elif not one.name.startswith("_"):
-                yield f"`{one.name}{one.annotation_str}`"
         return
     if isinstance(member, pdoc.doc.Function):
         signature = member.signature_without_self if owner else member.signature

@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from searchgym import __version__
+from searchgym.rl.recipe_files import recipe_files
 from searchgym_agents.law import law
 from searchgym_agents.leaderboard import entries
 
@@ -28,10 +30,18 @@ from .scores import WEIGHTS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+PAGES = HERE.relative_to(ROOT) / "pages"
 CATALOGUES = ("envs", "corpora", "agents")
 CODE = {".py": "python", ".toml": "toml", ".json": "json", ".cff": "yaml"}
 """Language by which a linked file of the repository is highlighted."""
 PICTURES = {".png", ".svg"}
+UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
+"""Head of a page that search leaves out."""
+RESEARCH = {
+    "candidate": "The candidate agent", "smollm": "SmolLM2", "smollm-gpu": "SmolLM2 on a GPU",
+    "reader": "The reader", "knower": "The knower",
+}  # fmt: skip
+"""Agents whose pages are studies."""
 _LINK = re.compile(r"(\]\()([^][)#\s:]++)((?:#[^)\s]*+)?\))")
 
 
@@ -47,20 +57,21 @@ class DocsFolder:
     """The folder that MkDocs reads. Links of what is written into it are made to hold there."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.repository = folder, repository()
         self.linked: set[Path] = set()
         """Files of the repository that pages link to and that are no pages."""
 
-    def write(self, page: Path, text: str, origin: Path | None = None) -> None:
-        """Write a page. ``origin``: where the text's links start from, if not at the page."""
-        base = (origin or page).parent
+    def write(self, page: Path, text: str, source: Path | None = None) -> None:
+        """Write a page. ``source``: the file of the repository that one edits to change it."""
         target = self.folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
-        text = _LINK.sub(partial(self._moved, base, page.parent), text)
+        text = _LINK.sub(partial(self._moved, page.parent), text)
+        if source is not None and self.repository:
+            text += f"\n\n[Edit this page]({self.repository}/edit/main/{source.as_posix()})\n"
         target.write_text(text, encoding="utf-8")
 
-    def _moved(self, base: Path, here: Path, link: re.Match[str]) -> str:
-        path = Path(os.path.normpath(base / link[2]))
+    def _moved(self, here: Path, link: re.Match[str]) -> str:
+        path = Path(os.path.normpath(here / link[2]))
         if (ROOT / path).is_dir() and (ROOT / path / "README.md").is_file():
             path = path / "README.md"
         if path == Path("README.md"):
@@ -84,7 +95,15 @@ class DocsFolder:
             else:
                 text = (ROOT / path).read_text(encoding="utf-8")
                 fence = f"````{CODE.get(path.suffix, 'text')}\n{text}````\n"
-                self.write(Path(text_page), f"# {path.name}\n\n`{path}`\n\n{fence}")
+                self.write(Path(text_page), f"{UNSEARCHED}# {path.name}\n\n`{path}`\n\n{fence}")
+
+
+def repository() -> str:
+    """Address of the repository in the web, for links to sources; "" where git names none."""
+    command = ["git", "-C", str(ROOT), "remote", "get-url", "origin"]
+    address = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    address = re.sub(r"^git@([^:]+):", r"https://\1/", address).removesuffix(".git")
+    return address if address.startswith("https://") else ""
 
 
 def environment_of_templates() -> Any:
@@ -96,7 +115,9 @@ def environment_of_templates() -> Any:
         loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
-    jinja.filters["shell"] = lambda words: shlex.join(w.removeprefix("searchgym/") for w in words)
+    jinja.filters["shell"] = lambda words: contents.wrapped(
+        "searchgym eval " + shlex.join(w.removeprefix("searchgym/") for w in words)
+    )
     jinja.tests["weights"] = lambda argument: argument == WEIGHTS
     names = (
         "recipes", "engines", "rewards", "tools", "dialects", "curricula", "costs", "peers",
@@ -109,7 +130,11 @@ def environment_of_templates() -> Any:
         "laboratory": laboratory.tables,
         "lab_heads": laboratory.heads(),
         "law": law.stored_results,
-        "api_packages": api.PACKAGES,
+        "board": contents.board(),
+        "api": api.modules(),
+        "research": RESEARCH,
+        "repository": repository(),
+        "version": __version__,
         "root": ROOT,
         "notebooks": notebooks.titles(ROOT),
         "ten_lines": contents.sections(ROOT / "README.md")["Ten lines of Python"],
@@ -122,18 +147,25 @@ def write_source(folder: Path, *, run_notebooks: bool) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     source, jinja = DocsFolder(folder / "docs"), environment_of_templates()
     for page in pages_of_the_repository():
-        source.write(page, (ROOT / page).read_text(encoding="utf-8"))
+        head = UNSEARCHED if page.name in ("CHANGELOG.md", "trials.md") else ""
+        source.write(page, head + (ROOT / page).read_text(encoding="utf-8"), page)
+    for recipe in contents.recipes():
+        page = Path("recipes", f"{recipe['name']}.md")
+        text = jinja.get_template("recipe.md").render(recipe=recipe)
+        source.write(page, text, recipe_files()[recipe["name"]].relative_to(ROOT))
+    for package in api.modules():
+        source.write(Path("api", f"{package}.md"), api.page(package))
     for template in sorted(p.relative_to(HERE / "pages") for p in (HERE / "pages").rglob("*.md")):
-        source.write(template, jinja.get_template(str(template)).render())
+        source.write(template, jinja.get_template(str(template)).render(), PAGES / template)
     for env in jinja.globals["environments"]:
         page = Path("envs", env["name"], "README.md")
-        source.write(page, jinja.get_template("environment.md").render(env=env))
+        source.write(page, jinja.get_template("environment.md").render(env=env), page)
     for path, text in notebooks.pages(ROOT, source.folder, run=run_notebooks):
-        source.write(path, text)
+        source.write(path, text, path.with_suffix(".ipynb"))
     source.add_linked()
     shutil.copytree(HERE / "static", source.folder / "static")
     laboratory.draw(source.folder / "static")
-    api.main(source.folder / "api")
+    (source.folder / "static" / "episode.svg").write_text(contents.episode_svg(), encoding="utf-8")
     config = jinja.get_template("mkdocs.yml").render()
     (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
 

@@ -10,6 +10,7 @@ import textwrap
 import tomllib
 import typing
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ import gymnasium as gym
 from searchgym.benchmark import expected
 from searchgym.benchmark.rungs import REAL_SETS
 from searchgym.cards import Card, cards, catalog
+from searchgym.core.trajectory import Trajectory
 from searchgym.curricula import CURRICULA
 from searchgym.dialects.base import DIALECTS
 from searchgym.engines.registry import ENGINES
@@ -32,6 +34,9 @@ from searchgym.rl import recipe_files
 from searchgym.rl.systems import System, implemented
 from searchgym.tools import TOOLS
 from searchgym.types import Passage
+from searchgym.viewer.animation import animated
+from searchgym.viewer.formats.searchgym import read as read_trajectory
+from searchgym_agents.leaderboard.entries import entries
 
 from . import laboratory
 from .figure import BAR, RUN
@@ -43,6 +48,7 @@ EXAMPLES: Mapping[str, int] = tomllib.loads((HERE / "examples.toml").read_text("
 """The seed of each environment's example, chosen for a question that is quickly understood."""
 WORLD, TASKS = 400, 8
 """Entities of the example's world, and its questions a family."""
+_ARXIV, _PAPER = re.compile(r"arXiv:(\d{4}\.\d{4,5})"), r"[arXiv:\1](https://arxiv.org/abs/\1)"
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 _SECTION = re.compile(r"(?:^|\n\n)(Args|Raises|Returns|Yields|Attributes):\n")
@@ -198,11 +204,68 @@ def excerpt(passage: Passage, told: Sequence[str]) -> list[tuple[str, bool]]:
 @cache
 def recipes() -> list[dict[str, Any]]:
     """Every shipped recipe: its documentation, its tables, and what the laboratory measured."""
-    return [
-        {"name": name, "doc": recipe_files.document(name), "tables": recipe_files.read(name),
-         "lab": laboratory.of_recipe(name)}
-        for name in recipe_files.shipped()
-    ]  # fmt: skip
+    made = []
+    for name in recipe_files.shipped():
+        doc, tables = recipe_files.document(name), recipe_files.read(name)
+        assert doc is not None
+        made.append(
+            {"name": name, "doc": doc, "tables": tables, "lab": laboratory.of_recipe(name),
+             "source": _ARXIV.sub(_PAPER, doc.source), "needs": needs(tables),
+             "papers": [found.expand(_PAPER) for found in _ARXIV.finditer(doc.source)] or ["–"]}
+        )  # fmt: skip
+    return made
+
+
+def needs(tables: Mapping[str, Any]) -> list[str]:
+    """Return what a recipe needs besides the policy: a critic, a reference, a teacher."""
+    told = json.dumps(tables)
+    words = {"critic": '"critic"', "reference": '"reference"', "teacher": "teacher",
+             "tree": "tree", "demonstrations": "demonstration"}  # fmt: skip
+    return [word for word, sign in words.items() if sign in told] or ["–"]
+
+
+def board() -> dict[str, Any]:
+    """The stored scores as one matrix: the agents, best known first, and a row a set with a cell an
+    agent; verified entries only, each by its set's own metric."""
+    rows = [row for row in entries() if row.verified and row.metric in row.scores]
+    counts = Counter(row.method for row in rows)
+    agents = sorted(counts, key=lambda name: (name == "oracle", -counts[name], name))
+    envs = {card.body["kwargs"].get("corpus"): card for card in cards("envs").values()
+            if not generated(card)}  # fmt: skip
+    sets: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        card = envs.get(row.set) or cards("envs").get(row.set)
+        if card is not None:
+            line = sets.setdefault(row.set, {"env": card.folder.name, "metric": row.metric,
+                                             "real": row.set in envs, "cells": {}})  # fmt: skip
+            line["cells"][row.method] = row.scores[row.metric]
+    known = {name: f"agents/searchgym_agents/{card.folder.name}/README.md"
+             for name, card in cards("agents").items()}  # fmt: skip
+    shown = [name for name in agents if any(name in line["cells"] for line in sets.values())]
+    lines = sorted(sets.values(), key=lambda line: (not line["real"], line["env"]))
+    for line in lines:
+        means = {n: c.mean for n, c in line["cells"].items() if n != "oracle" and c.mean > 0.005}
+        line["best"] = max(means, key=lambda name: means[name], default="")
+    return {"agents": shown, "links": known, "sets": lines}
+
+
+def wrapped(command: str, width: int = 76) -> str:
+    """A command over several lines, each but the last ended by a backslash."""
+    lines = [""]
+    for word in command.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) > width:
+            lines.append("   ")
+        lines[-1] += f"{' ' if lines[-1] else ''}{word}"
+    return " \\\n".join(lines)
+
+
+def episode_svg() -> str:
+    """The animated episode of the start page: README's ten lines, played."""
+    env = search_env(gym.make("SearchQA-v0", world={"entities": WORLD}, tasks={"chain-2": 20}))
+    env.reset(seed=4)
+    for action in env.oracle():
+        env.step(action)
+    return animated(read_trajectory(Trajectory.of(env.episode).to_json()))
 
 
 def engines() -> list[dict[str, Any]]:

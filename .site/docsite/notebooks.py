@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import textwrap
@@ -52,8 +53,10 @@ def pages(root: Path, docs: Path, *, run: bool) -> Iterator[tuple[Path, str]]:
             picture = docs / "notebooks" / name
             picture.parent.mkdir(parents=True, exist_ok=True)
             picture.write_bytes(data)
-        note = f"*This page is the notebook `notebooks/{path.name}`, "
-        note += "as it ran.*" if shown is kept else "not run for this build.*"
+        (docs / "notebooks").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, docs / "notebooks" / path.name)
+        run_or_not = "Executed copy" if shown is kept else "Copy, not run for this build,"
+        note = f'*{run_or_not} of a notebook:* <a href="../{path.name}" download>download it</a>.'
         head, _, rest = text.partition("\n")
         yield Path("notebooks", f"{path.stem}.md"), f"{head}\n\n{note}\n{_fenced(rest)}"
 

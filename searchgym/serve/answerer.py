@@ -22,6 +22,7 @@ from ..types import CallContext, Failure, Query, Ranking, SearchEngine
 from ..web.middleware import HttpError
 from .batcher import Batcher
 from .metrics import Board
+from .settings import Settings
 
 INLINE_SECONDS = 0.001
 """Longest estimated time for which other connections may be kept waiting."""
@@ -35,17 +36,9 @@ class Answerer:
     """Queries → rankings, or an ``HttpError`` that says which queries failed and why."""
 
     def __init__(
-        self,
-        engine: SearchEngine,
-        corpus: Corpus,
-        board: Board,
-        *,
-        max_batch: int = 64,
-        max_wait_s: float = 0.003,
-        max_queue: int = 4096,
-        max_in_flight: int = 2,
-        deadline_s: float = 60.0,
+        self, engine: SearchEngine, corpus: Corpus, board: Board, settings: Settings | None = None
     ) -> None:
+        settings = settings or Settings()
         if engine.needs_task:
             raise EngineError(
                 f"{type(engine).__name__} must see each question's task, which a client of a "
@@ -53,14 +46,10 @@ class Answerer:
             )
         self.engine, self._board = engine, board
         self.batcher: Batcher[Query, Ranking] = Batcher(
-            engine,
-            max_batch=max_batch,
-            max_wait_s=max_wait_s,
-            max_queue=max_queue,
-            max_in_flight=max_in_flight,
-            deadline_s=deadline_s,
-            on_batch=lambda size, seconds: board.batch(size),
-        )
+            engine, max_batch=settings.max_batch, max_wait_s=settings.max_wait_s,
+            max_queue=settings.max_queue, max_in_flight=settings.max_in_flight,
+            deadline_s=settings.deadline_s, on_batch=lambda size, seconds: board.batch(size),
+        )  # fmt: skip
         self.seconds_per_query = time_queries(engine, corpus)
         self._tries: dict[str, int] = {}
         self._turn: list[tuple[list[Query], asyncio.Future[Sequence[Ranking | Failure]]]] = []

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,7 +44,7 @@ from .dialects import (
     texts,
 )
 from .mcp import Mcp
-from .metrics import Board, now
+from .metrics import Board
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ LARGE_AT_ONCE = 4
 """Number of answers of the largest size that may be in memory at the same time."""
 LARGE = 256 << 10
 """Answers from this size on are encoded in a thread and sent in pieces."""
-_PIECE = 256 << 10
 
 
 class Large(NamedTuple):
@@ -107,20 +107,6 @@ class Outbox:
             self._freed.set()
 
 
-async def send_large(
-    send: Any, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]
-) -> None:
-    """Send in pieces, each once the client has taken those before: it is done when all but the
-    last is on its way."""
-    sized = [*headers, (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": sized})
-    view = memoryview(body)
-    for at in range(0, len(body), _PIECE):
-        piece = bytes(view[at : at + _PIECE])
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
-
-
 def whole(answer: Callable[[bytes], Awaitable[Reply]], most: int, outbox: Outbox) -> Handler:
     """A handler that reads a body of at most ``most`` bytes, then answers it. Large answers are
     encoded in a thread, as many at a time as fit into ``outbox``."""
@@ -131,8 +117,15 @@ def whole(answer: Callable[[bytes], Awaitable[Reply]], most: int, outbox: Outbox
             await respond(send, status, reply, (kind,))
             return status, queries
         async with outbox.room(reply.size):
-            body = await asyncio.to_thread(reply.encode)
-            await send_large(send, status, body, (kind,))
+            body = memoryview(await asyncio.to_thread(reply.encode))
+            sized = [kind, (b"content-length", b"%d" % len(body))]
+            await send({"type": "http.response.start", "status": status, "headers": sized})
+            for at in range(
+                0, len(body), LARGE
+            ):  # each piece once the client has taken those before
+                piece = bytes(body[at : at + LARGE])
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
         return status, queries
 
     return handle
@@ -163,7 +156,7 @@ class Route:
         self._token = token.encode() if token else None
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        start = now()
+        start = time.perf_counter_ns()
         self._board.request()
         status, queries = 500, 0
         try:
@@ -181,7 +174,7 @@ class Route:
             LOG.exception("%s failed", self.name)
             await refuse(send, defect(error))
         finally:
-            self._board.done(self.name, status, now() - start, queries)
+            self._board.done(self.name, status, time.perf_counter_ns() - start, queries)
 
 
 def build_app(
@@ -202,11 +195,7 @@ def build_app(
     except ImportError as error:
         raise MissingExtraError("the server (fastapi)", "serve") from error
     board = board or Board()
-    answerer = Answerer(
-        engine, corpus, board, max_batch=settings.max_batch, max_wait_s=settings.max_wait_s,
-        max_queue=settings.max_queue, max_in_flight=settings.max_in_flight,
-        deadline_s=settings.deadline_s,
-    )  # fmt: skip
+    answerer = Answerer(engine, corpus, board, settings)
     writer = ResponseWriter(method, settings.limits.response_bytes)
     tools = Mcp(answerer, corpus, settings, board)
     outbox = Outbox(LARGE_AT_ONCE * settings.limits.response_bytes, settings.deadline_s)
@@ -246,7 +235,7 @@ def build_app(
         return retrieve
 
     def accessing(name: str) -> Callable[[bytes], Awaitable[Reply]]:
-        show = _record if name == "asearcher" else _text
+        as_record = name == "asearcher"
 
         async def access(body: bytes) -> Reply:
             asked = decode(body, False)
@@ -264,7 +253,9 @@ def build_app(
             size = text_bytes(page.text for page in opened if page)
             if size > limits.response_bytes:
                 raise answer_too_large(limits.response_bytes)
-            shown = {"result": [show(page) for page in opened]}
+            shown = {
+                "result": [page and (_record(page) if as_record else page.text) for page in opened]
+            }
             if size < LARGE:
                 return 200, encode_json(shown), JSON_TYPE, 0
             return 200, Large(size, partial(encode_json, shown)), JSON_TYPE, 0
@@ -287,12 +278,6 @@ def build_app(
     return app
 
 
-def _text(page: Page | None) -> str | None:
-    return None if page is None else page.text
-
-
-def _record(page: Page | None) -> dict[str, str] | None:
+def _record(page: Page) -> dict[str, str]:
     """ASearcher's own client reads ``contents`` of each page."""
-    if page is None:
-        return None
     return {"url": page.url, "title": page.title, "contents": page.text}

@@ -46,51 +46,33 @@ def contents(passage: Passage) -> str:
 
 def document(passage: Passage) -> dict[str, Any]:
     """Both conventions at once: ``contents`` with the title in it, and the title by itself."""
-    return {
-        "id": passage.id,
-        "contents": contents(passage),
-        "title": passage.title,
-        "text": passage.text,
-        "url": passage.url,
-    }
+    return {"id": passage.id, "contents": contents(passage), "title": passage.title,
+            "text": passage.text, "url": passage.url}  # fmt: skip
 
 
-def wrapped(passage: Passage) -> dict[str, Any]:
-    """The Search-R1 server's item; the score goes beside the document."""
+def _wrapped(passage: Passage) -> dict[str, Any]:
     return {"document": document(passage)}
 
 
-def flat_and_wrapped(passage: Passage) -> dict[str, Any]:
-    """Write results for requests that do not say what they want: servers in use differ, this serves
-    both."""
+def _both(passage: Passage) -> dict[str, Any]:
+    """An item for requests that do not say what they want: servers in use differ."""
     flat = document(passage)
     return {**flat, "document": flat}
 
 
-def with_docid(passage: Passage) -> dict[str, Any]:
-    """BrowseComp-Plus's item."""
+def _with_docid(passage: Passage) -> dict[str, Any]:
     return {"docid": passage.id, "document": document(passage)}
 
 
-def text_only(passage: Passage) -> dict[str, Any]:
-    """ZeroSearch's wiki mode."""
-    return {"text": contents(passage)}
-
-
-def rllm_item(passage: Passage) -> dict[str, Any]:
-    """rLLM's item."""
-    return {"id": passage.id, "content": contents(passage)}
-
-
-SCORED = Shape(wrapped, True, "nested")
+SCORED = Shape(_wrapped, True, "nested")
 FLAT = Shape(document, False, "nested")
-EITHER = Shape(flat_and_wrapped, False, "nested")
-UNSCORED = Shape(wrapped, False, "nested")
-GEM_SCORED = Shape(wrapped, True, "single")
+EITHER = Shape(_both, False, "nested")
+UNSCORED = Shape(_wrapped, False, "nested")
+GEM_SCORED = Shape(_wrapped, True, "single")
 GEM_FLAT = Shape(document, False, "single")
-BROWSECOMP = Shape(with_docid, False, "single")
-ZEROSEARCH = Shape(text_only, False, "list")
-RLLM = Shape(rllm_item, True, "rllm")
+BROWSECOMP = Shape(_with_docid, False, "single")
+ZEROSEARCH = Shape(lambda passage: {"text": contents(passage)}, False, "list")
+RLLM = Shape(lambda passage: {"id": passage.id, "content": contents(passage)}, True, "rllm")
 
 
 def _auto(asked: Mapping[str, Any], packed: bool) -> Shape:
@@ -99,25 +81,21 @@ def _auto(asked: Mapping[str, Any], packed: bool) -> Shape:
         if "queries" in asked:
             return SCORED if scores else FLAT
         return GEM_SCORED if scores else GEM_FLAT
-    if scores:
-        return SCORED
-    if "queries" in asked:
-        return EITHER if scores is None else FLAT
-    return BROWSECOMP if scores is None else FLAT
+    if scores or scores is False:
+        return SCORED if scores else FLAT
+    return EITHER if "queries" in asked else BROWSECOMP
 
 
 def _search_r1(asked: Mapping[str, Any], packed: bool) -> Shape:
     return SCORED if asked.get("return_scores") else FLAT
 
 
-def _agent_lightning(asked: Mapping[str, Any], packed: bool) -> Shape:
-    return UNSCORED if asked.get("return_scores") is False else SCORED
-
-
 DIALECTS: Mapping[str, Callable[[Mapping[str, Any], bool], Shape]] = {
     "auto": _auto,
     "search-r1": _search_r1,
-    "agent-lightning": _agent_lightning,
+    "agent-lightning": lambda asked, packed: (
+        UNSCORED if asked.get("return_scores") is False else SCORED
+    ),
     "asearcher": _search_r1,
     "browsecomp-plus": lambda asked, packed: BROWSECOMP,
     "zerosearch": lambda asked, packed: ZEROSEARCH,
@@ -174,7 +152,7 @@ def reader(name: str, limits: Limits, default_k: int) -> Callable[[bytes], Searc
             )
         flag = asked.get("return_scores")
         if flag is not None and not isinstance(flag, bool):
-            raise HttpError(422, "bad_field", f"'return_scores' is true or false, got {flag!r:.80}")
+            raise _bad_field(f"'return_scores' is true or false, got {flag!r:.80}")
         k = _k(asked, limits, default_k)
         if len(queries) * k > limits.results:
             raise HttpError(
@@ -210,9 +188,7 @@ def decode(body: bytes, packed: bool) -> Mapping[str, Any]:
 def texts(value: Any, name: str, limits: Limits) -> list[str]:
     """A checked list of texts."""
     if not isinstance(value, list):
-        raise HttpError(
-            422, "bad_field", f"{name!r} must be a list of texts, got {type(value).__name__}"
-        )
+        raise _bad_field(f"{name!r} must be a list of texts, got {type(value).__name__}")
     if len(value) > limits.queries:
         raise HttpError(
             413, "too_many_queries",
@@ -220,33 +196,32 @@ def texts(value: Any, name: str, limits: Limits) -> list[str]:
         )  # fmt: skip
     for i, text in enumerate(value):
         if not isinstance(text, str):
-            raise HttpError(
-                422, "bad_field", f"{name}[{i}] must be a text, got {type(text).__name__}"
-            )
+            raise _bad_field(f"{name}[{i}] must be a text, got {type(text).__name__}")
         if len(text) > limits.query_characters:
             raise HttpError(
                 413, "query_too_long",
                 f"{name}[{i}] has {len(text):,} characters; this server takes "
                 f"{limits.query_characters:,} (--max-query)",
             )  # fmt: skip
-        if not text.isascii():
-            _check_unicode(text, f"{name}[{i}]")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            told = f"{name}[{i}] is not valid Unicode: {error.reason}"
+            raise HttpError(422, "bad_text", told) from error
     return value
 
 
 def _queries(asked: Mapping[str, Any], limits: Limits) -> list[str]:
     if "queries" in asked:
         return texts(asked["queries"], "queries", limits)
-    if "query" in asked:
-        query = asked["query"]
-        if not isinstance(query, str):
-            raise HttpError(
-                422, "bad_field", f"'query' must be a text, got {type(query).__name__}; "
-                "for several, send 'queries'"
-            )  # fmt: skip
-        return texts([query], "query", limits)
-    got = ", ".join(f"{name:.40}" for name in sorted(asked)[:8]) or "nothing"
-    raise HttpError(422, "no_query", f"the request needs 'queries' or 'query'; it has {got}")
+    if "query" not in asked:
+        got = ", ".join(f"{name:.40}" for name in sorted(asked)[:8]) or "nothing"
+        raise HttpError(422, "no_query", f"the request needs 'queries' or 'query'; it has {got}")
+    query = asked["query"]
+    if not isinstance(query, str):
+        kind = type(query).__name__
+        raise _bad_field(f"'query' must be a text, got {kind}; for several, send 'queries'")
+    return texts([query], "query", limits)
 
 
 def _k(asked: Mapping[str, Any], limits: Limits, default_k: int) -> int:
@@ -255,29 +230,18 @@ def _k(asked: Mapping[str, Any], limits: Limits, default_k: int) -> int:
         if k is None:
             continue
         if isinstance(k, bool) or not isinstance(k, int) or k < 0:
+            raise _bad_field(f"{name!r} must be a whole number from 1, got {k!r:.80}")
+        if k > limits.k:  # Python refuses to print very long numbers
+            told = k if k.bit_length() < 100 else f"a number of {k.bit_length()} bits"
             raise HttpError(
-                422, "bad_field", f"{name!r} must be a whole number from 1, got {k!r:.80}"
-            )
-        if k > limits.k:
-            raise HttpError(
-                422,
-                "k_too_large",
-                f"{name}={_short(k)} is more than this server gives ({limits.k})",
+                422, "k_too_large", f"{name}={told} is more than this server gives ({limits.k})"
             )
         return k or default_k
     return default_k
 
 
-def _short(number: int) -> str:
-    """Write a number that a client sent, however long: Python refuses to print very long ones."""
-    return str(number) if number.bit_length() < 100 else f"a number of {number.bit_length()} bits"
-
-
-def _check_unicode(text: str, where: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise HttpError(422, "bad_text", f"{where} is not valid Unicode: {error.reason}") from error
+def _bad_field(told: str) -> HttpError:
+    return HttpError(422, "bad_field", told)
 
 
 # --- writing answers --------------------------------------------------------------------------

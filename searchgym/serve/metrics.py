@@ -8,7 +8,7 @@ when ``prometheus_client`` is imported: the environment variable :data:`FOLDER` 
 from __future__ import annotations
 
 import os
-import time
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -101,39 +101,36 @@ class Board:
 
     def stats(self) -> dict[str, Any]:
         """Counts, latencies in milliseconds and batch sizes since the server started."""
-        sums: dict[str, float] = {}
-        by_status: dict[str, int] = {}
-        buckets: dict[str, list[tuple[float, int]]] = {}
+        sums: dict[str, float] = defaultdict(float)
+        by_status: dict[str, int] = defaultdict(int)
+        buckets: dict[str, list[tuple[float, int]]] = defaultdict(list)
         for family in self._all().collect():
             for sample in family.samples:
-                if sample.name == "searchgym_requests_total":
-                    status = sample.labels["status"]
-                    by_status[status] = by_status.get(status, 0) + int(sample.value)
-                elif sample.name.endswith("_bucket"):
-                    row = buckets.setdefault(family.name, [])
-                    row.append((float(sample.labels["le"]), int(sample.value)))
+                name = sample.name.removeprefix("searchgym_")
+                if name == "requests_total":
+                    by_status[sample.labels["status"]] += int(sample.value)
+                elif name.endswith("_bucket"):
+                    buckets[name].append((float(sample.labels["le"]), int(sample.value)))
                 else:
-                    sums[sample.name] = sample.value
-        seconds = sorted(buckets.get("searchgym_request_seconds", ()))
-        requests = int(sums.get("searchgym_request_seconds_count", 0))
-        batches = int(sums.get("searchgym_batch_size_count", 0))
-        spent, batched = (sums.get(f"searchgym_{n}_sum", 0.0) for n in _HISTOGRAMS)
+                    sums[name] = sample.value
+        seconds = sorted(buckets["request_seconds_bucket"])
+        requests, batches = sums["request_seconds_count"], sums["batch_size_count"]
         return {
-            "workers": int(sums.get("searchgym_workers_ready", 0)),
-            "restarts": max(0, int(sums.get("searchgym_worker_starts_total", 0)) - self._workers),
-            "requests": requests,
-            "in_flight": int(sums.get("searchgym_requests_in_flight", 0)),
-            "queries": int(sums.get("searchgym_queries_total", 0)),
-            "responses": by_status,
+            "workers": int(sums["workers_ready"]),
+            "restarts": max(0, int(sums["worker_starts_total"]) - self._workers),
+            "requests": int(requests),
+            "in_flight": int(sums["requests_in_flight"]),
+            "queries": int(sums["queries_total"]),
+            "responses": dict(by_status),
             "latency_ms": {
-                "mean": spent / requests * 1e3 if requests else 0.0,
+                "mean": sums["request_seconds_sum"] / max(requests, 1) * 1e3,
                 "p50": quantile(seconds, 0.5) * 1e3,
                 "p99": quantile(seconds, 0.99) * 1e3,
             },
-            "batches": batches,
+            "batches": int(batches),
             "batch_size": {
-                "mean": batched / batches if batches else 0.0,
-                "histogram": dict(_sizes(sorted(buckets.get("searchgym_batch_size", ())))),
+                "mean": sums["batch_size_sum"] / max(batches, 1),
+                "histogram": dict(_sizes(sorted(buckets["batch_size_bucket"]))),
             },
         }
 
@@ -147,9 +144,6 @@ class Board:
         registry = CollectorRegistry()
         MultiProcessCollector(registry, path=str(self._folder))
         return registry
-
-
-_HISTOGRAMS = ("request_seconds", "batch_size")
 
 
 def ready_file(folder: Path, pid: int) -> Path:
@@ -185,8 +179,3 @@ def _sizes(buckets: list[tuple[float, int]]) -> Iterator[tuple[str, int]]:
         if count > below:
             named = f"<={bound:.0f}" if bound != float("inf") else f">{low:.0f}"
             yield named, count - below
-
-
-def now() -> int:
-    """Nanoseconds for measuring latencies."""
-    return time.perf_counter_ns()

@@ -134,42 +134,44 @@ def _retrieval_routes(settings: Settings) -> Iterator[APIRoute]:
     text = Annotated[str, Field(max_length=limits.query_characters)]
     about = f"Passages per query; also top_k or k. At most {limits.results} for all queries."
 
-    def add(path: str, endpoint: Any, summary: str) -> APIRoute:
+    def route(path: str, model: Any, summary: str, told: str) -> APIRoute:
+        def endpoint(body: Any) -> Any:
+            raise NotImplementedError
+
+        endpoint.__annotations__["body"] = model
         return APIRoute(
-            path, endpoint, methods=["POST"], summary=summary, responses=_ERRORS,
-            dependencies=_bearer(settings),
+            path, endpoint, methods=["POST"], summary=summary, description=told,
+            responses=_ERRORS, dependencies=_bearer(settings),
         )  # fmt: skip
 
-    def taking(endpoint: Any, model: Any) -> Any:
-        endpoint.__annotations__["body"] = model
-        return endpoint
-
-    def search(name: str, most: int) -> Any:
-        def retrieve(body: Any) -> Any:
-            """JSON, or the same as a msgpack map."""
-
+    def queries(name: str, most: int) -> Any:
         fields: Any = {
             "queries": (list[text], Field([], max_length=most, description="What to look for.")),
             "query": (text, Field("", description="One query, in place of queries.")),
             "topk": (int, Field(settings.default_k, ge=1, le=limits.k, description=about)),
             "return_scores": (bool, False),
         }
-        return taking(retrieve, create_model(name, **fields))
-
-    def open_pages(body: Any) -> dict[str, list[Any]]:  # type: ignore[empty-body]
-        """Null for URLs (or titles) that are unknown."""
-
-    def speak(message: dict[str, Any]) -> dict[str, Any]:  # type: ignore[empty-body]
-        """Tools search and get_document. There are no event streams and no sessions: GET and DELETE
-        are refused (405)."""
+        return create_model(name, **fields)
 
     urls: Any = (list[text], Field(max_length=limits.queries))
-    access = taking(open_pages, create_model("Pages", urls=urls))
-    many, single = search("Queries", limits.queries), search("OneQuery", 1)
+    pages, many, single = (
+        create_model("Pages", urls=urls), queries("Queries", limits.queries),
+        queries("OneQuery", 1),
+    )  # fmt: skip
     for name in DIALECTS:
         prefix, spoken = ("", settings.dialect) if name == "auto" else (f"/{name}", name)
         asked = single if spoken in ONE_QUERY else many
-        yield add(f"{prefix}/retrieve", asked, f"Search, in dialect {spoken}.")
-        told = f"The documents behind URLs that a search returned, in dialect {spoken}."
-        yield add(f"{prefix}/access", access, told)
-    yield add("/mcp", speak, "The Model Context Protocol over streamable HTTP.")
+        yield route(
+            f"{prefix}/retrieve", asked, f"Search, in dialect {spoken}.",
+            "JSON, or the same as a msgpack map.",
+        )  # fmt: skip
+        yield route(
+            f"{prefix}/access", pages,
+            f"The documents behind URLs that a search returned, in dialect {spoken}.",
+            "Null for URLs (or titles) that are unknown.",
+        )  # fmt: skip
+    yield route(
+        "/mcp", dict[str, Any], "The Model Context Protocol over streamable HTTP.",
+        "Tools search and get_document. There are no event streams and no sessions: GET and "
+        "DELETE are refused (405).",
+    )  # fmt: skip

@@ -151,12 +151,12 @@ class Viewer:
         )
 
     def changes(self, request: Any) -> Any:
-        named = {_name(side): side for side in query.sides(self.index)}
-        if not named:
-            return self.gone("No episode of this run can be read.")
-        given, first = request.query_params, query.telling(self.index)
-        before = named.get(given.get("a", ""), first[0])
-        after = named.get(given.get("b", ""), first[1])
+        known, *first = query.sides(self.index)
+        named = {_name(side): side for side in known}
+        before, after = (
+            named.get(request.query_params.get(name, ""), side)
+            for name, side in zip("ab", first, strict=True)
+        )
         rows = query.changes(self.index, before, after)
         moved = [row for row in rows if row["change"]]
         sums = {

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from ..errors import DataError
 from ..text import normal_form
 from .index import Index
 from .record import OUTCOMES, PROBLEMS
@@ -259,6 +260,16 @@ def tree(index: Index, episode: str, agent: str, most: int = 500) -> list[Branch
 
 
 # --- policies ------------------------------------------------------------------------------------
+class Side(NamedTuple):
+    """A policy: an agent, at a step of its training where there are several."""
+
+    agent: str
+    step: int | None
+
+    def __str__(self) -> str:
+        return self.agent if self.step is None else f"{self.agent}, step {self.step:,}"
+
+
 class Bar(NamedTuple):
     """The episodes of one policy by outcome."""
 
@@ -282,42 +293,24 @@ def overview(index: Index, chosen: Filter, most: int = 12) -> list[Bar]:
         values,
     )
     several = len({row["agent"] for row in rows}) > 1
-    counts_of: dict[tuple[str, int | None], dict[str, int]] = {}
+    counts_of: dict[Side, dict[str, int]] = {}
     for row in rows:
-        counts = counts_of.setdefault((row["agent"], None if several else row["step"]), {})
+        counts = counts_of.setdefault(Side(row["agent"], None if several else row["step"]), {})
         counts[row["outcome"]] = counts.get(row["outcome"], 0) + row["n"]
-    keys = list(counts_of)
+    sides = list(counts_of)
     if several:
-        keys.sort(key=lambda key: -counts_of[key].get("right", 0) / sum(counts_of[key].values()))
-    if len(keys) > most and not several:
-        keys = [keys[round(i * (len(keys) - 1) / (most - 1))] for i in range(most)]
-    return [_bar(*key, counts_of[key]) for key in keys[:most]]
-
-
-def _bar(agent: str, step: int | None, counts: Mapping[str, int]) -> Bar:
-    total = sum(counts.values())
-    scored = total - counts.get("unscored", 0) - counts.get("lost", 0)
-    ordered = {name: counts[name] for name in OUTCOMES if name in counts}
-    return Bar(agent, step, ordered, total, counts.get("right", 0) / scored if scored else None)
-
-
-class Side(NamedTuple):
-    """A policy: an agent, at a step of its training where there are several."""
-
-    agent: str
-    step: int | None
-
-    def __str__(self) -> str:
-        return self.agent if self.step is None else f"{self.agent}, step {self.step:,}"
-
-
-def sides(index: Index) -> list[Side]:
-    """Every policy of a run, those that played closed-book last."""
-    rows = index.rows(
-        "SELECT agent, step FROM episodes GROUP BY agent, step "
-        "ORDER BY max(closed), agent, step LIMIT 1000"
-    )
-    return [Side(row["agent"], row["step"]) for row in rows]
+        sides.sort(key=lambda s: -counts_of[s].get("right", 0) / sum(counts_of[s].values()))
+    elif len(sides) > most:
+        sides = [sides[round(i * (len(sides) - 1) / (most - 1))] for i in range(most)]
+    bars = []
+    for side in sides[:most]:
+        counts = counts_of[side]
+        total = sum(counts.values())
+        scored = total - counts.get("unscored", 0) - counts.get("lost", 0)
+        ordered = {name: counts[name] for name in OUTCOMES if name in counts}
+        share = counts.get("right", 0) / scored if scored else None
+        bars.append(Bar(*side, ordered, total, share))
+    return bars
 
 
 BARS = frozenset({
@@ -327,33 +320,31 @@ BARS = frozenset({
 """Agents that others are measured against."""
 
 
-def telling(index: Index) -> tuple[Side, Side]:
-    """The comparison that one wants to see first: where there are training steps, the first step
-    against the last one; else the agent before its training, or the rules, against the best agent
-    that is no mere bar (with bars alone: rules against the best of them)."""
+def sides(index: Index) -> tuple[list[Side], Side, Side]:
+    """Every policy of a run, those that played closed-book last, and the two of them that one wants
+    to compare first: the first and the last step of a training; else what is called untrained or
+    rules, and the best of the others that is no mere bar."""
     rows = index.rows(
-        "SELECT agent, step, max(closed) AS closed, avg(coalesce(correct, reward)) AS score, "
-        "count(*) AS n FROM episodes GROUP BY agent, step ORDER BY agent, step"
+        "SELECT agent, step, max(closed) AS closed, avg(coalesce(correct, reward)) AS score "
+        "FROM episodes GROUP BY agent, step ORDER BY closed, agent, step LIMIT 1000"
     )
-    rows = [row for row in rows if not row["closed"]] or rows
-    steps: dict[str, list[Any]] = {}
-    for row in rows:
-        if row["step"] is not None:
-            steps.setdefault(row["agent"], []).append(row)
-    if trained := max((s for s in steps.values() if len(s) > 1), key=len, default=None):
-        return _side(trained[0]), _side(trained[-1])
-    by_score = sorted(rows, key=lambda row: -(row["score"] or 0.0))
-    after = next((row for row in by_score if row["agent"] not in BARS), by_score[0])
-    others = [row for row in rows if row["agent"] != after["agent"]] or rows
-    before = next(
-        (row for name in ("untrained", "rules") for row in others if name in row["agent"]),
-        others[0],
-    )
-    return _side(before), _side(after)
-
-
-def _side(row: Any) -> Side:
-    return Side(row["agent"], row["step"])
+    if not rows:
+        raise DataError("No episode of this run can be read.")
+    known = [Side(row["agent"], row["step"]) for row in rows]
+    score = {Side(row["agent"], row["step"]): row["score"] or 0.0 for row in rows}
+    played = [s for s, row in zip(known, rows, strict=True) if not row["closed"]] or known
+    steps: dict[str, list[Side]] = {}
+    for side in played:
+        if side.step is not None:
+            steps.setdefault(side.agent, []).append(side)
+    trained = max(steps.values(), key=len, default=[])
+    if len(trained) > 1:
+        return known, trained[0], trained[-1]
+    after = max(played, key=lambda side: (side.agent not in BARS, score[side]))
+    others = [side for side in played if side.agent != after.agent] or played
+    names = ("untrained", "rules")
+    before = next((s for name in names for s in others if name in s.agent), others[0])
+    return known, before, after
 
 
 def changes(index: Index, before: Side, after: Side) -> list[Any]:

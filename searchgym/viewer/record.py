@@ -148,32 +148,23 @@ def checked(record: Record) -> Record:
     Raises:
         TypeError: one is not.
     """
-    texts = {
-        "id": record.id, "question": record.question, "task": record.task, "end": record.end,
-        "answer": record.answer, "family": record.family, "agent": record.agent,
-    }  # fmt: skip
+    texts = [("id", record.id), ("question", record.question), ("task", record.task),
+             ("end", record.end), ("answer", record.answer), ("family", record.family),
+             ("agent", record.agent)]  # fmt: skip
+    texts += [("answers", answer) for answer in record.answers]
     for turn in record.turns:
-        texts |= {"text": turn.text, "action": turn.action, "detail": turn.detail}
-        _texts(texts)
-        for observation in turn.observations:
-            _texts({"text of an observation": observation.text})
-        for hit in turn.hits:
-            _texts({"id of a passage": hit.id, "text of a passage": hit.text})
-    _texts(texts | {f"answer {n}": a for n, a in enumerate(record.answers)})
-    for name, value in (("hops", record.hops), ("step", record.step)):
-        if value is not None and not isinstance(value, int):
-            raise TypeError(f"{name} is no whole number: {value!r:.80}")
-    parts = {"reward": record.reward, "recall": record.recall, **record.parts}
-    for name, number in parts.items():
-        if number is not None and not isinstance(number, (int, float)):
-            raise TypeError(f"{name} is no number: {number!r:.80}")
+        texts += [("text", turn.text), ("action", turn.action), ("detail", turn.detail)]
+        texts += [("observation", observation.text) for observation in turn.observations]
+        texts += [("passage", text) for hit in turn.hits for text in (hit.id, hit.text)]
+    whole = [("hops", record.hops), ("step", record.step)]
+    numbers = [("reward", record.reward), ("recall", record.recall), *record.parts.items()]
+    for kind, told, values in (
+        (str, "text", texts), (int, "whole number", whole), ((int, float), "number", numbers)
+    ):  # fmt: skip
+        for name, value in values:  # type: ignore[attr-defined]
+            if not isinstance(value, kind) and (value is not None or kind is str):  # type: ignore[arg-type]
+                raise TypeError(f"{name} is no {told}: {value!r:.80}")
     return record
-
-
-def _texts(values: Mapping[str, object]) -> None:
-    for name, value in values.items():
-        if not isinstance(value, str):
-            raise TypeError(f"{name} is no text: {value!r:.80}")
 
 
 ENDED = frozenset({"answered", "unanswered", "completed", "stop"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -28,11 +29,12 @@ SMOOTHINGS = {"": "none", "0.6": "some", "0.9": "much"}
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 316, 8, 128
 """Edges of a curve's plot in its picture of 320 × 150."""
 DEAD = {
-    "no_reward": ("reward", 0, "no episode of the newest steps earned anything"),
-    "all_invalid": ("invalid", 1, MEANING.get("all_invalid", "")),
-    "no_signal": ("grad_norm", 0, MEANING.get("no_signal", "")),
+    "no_reward": ("reward", 0, 10, "not one episode earned anything"),
+    "all_invalid": ("invalid", 1, 3, MEANING.get("all_invalid", "")),
+    "no_signal": ("grad_norm", 0, 3, MEANING.get("no_signal", "")),
 }
-"""Warning → the measure and its value in all newest steps by which a run is dead, and why."""
+"""Warning → the measure and its value in so many of the newest steps by which a run is dead, and
+what that means."""
 
 
 class CurveLine(NamedTuple):
@@ -295,12 +297,11 @@ def smoothed(line: Sequence[tuple[float, float]], weight: float) -> list[tuple[f
 
 def _warnings(rows: Sequence[Mapping[str, Any]]) -> tuple[Warned, ...]:
     """The warnings of a log, after what makes the run dead now."""
-    newest = rows[-3:]
-    dead = [
-        Warned(name, newest[0]["step"], meaning, dead=True)
-        for name, (measure, value, meaning) in DEAD.items()
-        if len(newest) == 3 and all(row.get(measure) == value for row in newest)
-    ]
+    dead = []
+    for name, (measure, value, fewest, meaning) in DEAD.items():
+        streak = [*takewhile(lambda row: row.get(measure) == value, reversed(rows))]  # noqa: B023
+        if len(streak) >= fewest:
+            dead.append(Warned(name, streak[-1]["step"], meaning, dead=True))
     names = {warned.name for warned in dead}
     first: dict[str, Warned] = {}
     for row in rows:

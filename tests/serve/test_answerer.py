@@ -10,7 +10,7 @@ import pytest
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.registry import build_engine
-from searchgym.serve import INLINE_SECONDS, Answerer, HttpError
+from searchgym.serve import INLINE_SECONDS, Answerer, HttpError, Settings
 from searchgym.serve.metrics import Board
 from searchgym.types import Query, Ranking
 
@@ -89,7 +89,9 @@ async def test_a_cancelled_request_does_not_harm_its_turn(corpus: Corpus) -> Non
 
 
 async def test_closing_finishes_what_was_accepted(corpus: Corpus) -> None:
-    answerer = Answerer(SlowEngine(corpus, 0.1), corpus, Board(), max_in_flight=1, max_batch=2)
+    answerer = Answerer(
+        SlowEngine(corpus, 0.1), corpus, Board(), Settings(max_in_flight=1, max_batch=2)
+    )
     tasks = [asyncio.create_task(answerer.answer([f"boats {i}"], 1)) for i in range(6)]
     await asyncio.sleep(0.02)
     await answerer.close()

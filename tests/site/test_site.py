@@ -27,7 +27,7 @@ from ..browser import accessible, browser, page  # noqa: F401  (fixtures)
 pytestmark = pytest.mark.contract
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MAIN = ["", "environments/", "envs/SearchQA-v0/", "recipes/", "machines/", "glossary/"]
+MAIN = ["", "leaderboard/", "envs/SearchQA-v0/", "recipes/", "environments/", "api/"]
 """Pages that are looked at in a browser."""
 
 
@@ -69,15 +69,17 @@ def read(site: Path, name: str) -> str:
 
 
 def test_everything_of_the_catalogue_has_a_place(site: Path) -> None:
-    gallery, recipes = read(site, "environments"), read(site, "recipes")
+    gallery, results = read(site, "environments"), read(site, "leaderboard")
     for name, card in cards("envs").items():
         own = read(site, f"envs/{name}")
         assert f"envs/{name}/" in gallery
         assert 'id="expected-scores"' in own
+        assert f"envs/{name}/#expected-scores" in results or name == "SelfSearchQA-v0"
         if "tasks" in card.body["kwargs"]:
             assert "<svg" in own, f"{name}: no picture of the reasoning"
     for name in shipped():
-        assert f'id="{name}"' in recipes
+        assert f"searchgym train {name} --model" in unescape(re.sub("<[^>]+>", "", read(
+            site, f"recipes/{name}")))  # fmt: skip
     for kind in ("corpora", "agents"):
         for card in cards(kind).values():
             assert (site / card.folder.relative_to(ROOT) / "index.html").is_file()
@@ -134,39 +136,52 @@ def test_pages_in_a_browser(page: Any, address: str) -> None:  # noqa: F811
                 accessible(page, schemes if name else ["light", "dark"])
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("my own documents", "data/"),
+        ("leaderboard", "leaderboard/"),
+        ("wandb", "recipes/"),
+        ("qwen", "own_lm/"),
+    ],
+)
+def test_search_finds(page: Any, address: str, words: str, wanted: str) -> None:  # noqa: F811
+    page.goto(address)
+    page.keyboard.press("/")
+    page.locator(".md-search__input").fill(words)
+    first = page.locator(".md-search-result__link").first
+    first.wait_for(timeout=20_000)
+    assert first.get_attribute("href").removeprefix(address).startswith(wanted)
+
+
+def test_tables_sort_and_filter(page: Any, address: str) -> None:  # noqa: F811
+    page.goto(address + "recipes/")
+    page.locator(".sg-filter").fill("tree_grpo")
+    assert page.locator("#methods tbody tr:visible").count() == 1
+    page.goto(address + "leaderboard/")
+    head = page.locator(".sg-sortable th", has_text="rules")
+    head.click()
+    assert head.get_attribute("aria-sort") == "descending"
+    column = "[...document.querySelectorAll('.sg-sortable th')].findIndex(h => h.ariaSort)"
+    shown = page.evaluate(
+        f"[...document.querySelectorAll('.sg-sortable tbody tr')].map(r => r.cells[{column}])"
+        ".map(c => parseFloat(c.textContent)).filter(v => !isNaN(v))"
+    )
+    assert shown == sorted(shown, reverse=True)
+
+
 # --- the reference of the public names --------------------------------------------------------
-@pytest.fixture(scope="module")
-def packages(site: Path) -> dict[str, str]:
-    """HTML of the reference by package."""
-    folder = site / "api"
-    return {
-        ".".join(path.relative_to(folder).with_suffix("").parts): path.read_text("utf-8")
-        for path in folder.rglob("*.html")
-    }
-
-
-def test_every_public_name_has_a_place(packages: dict[str, str]) -> None:
-    assert {"searchgym", "searchgym.llms", "searchgym_agents.reader"} <= set(packages)
-    for package, html in packages.items():
-        if package != "index":
-            names = importlib.import_module(package).__all__
-            assert names
-            assert [n for n in names if f'<section id="{n}">' not in html] == []
-
-
-def test_functions_and_classes_are_shown_as_such(packages: dict[str, str]) -> None:
-    """Also those that share their names with a module of the package."""
-    html = packages["searchgym"]
-    for name in ("transfer", "evaluate"):
-        assert re.search(rf'<section id="{name}">\s*<div class="attr function">', html), name
-    for name in ("SearchEnv", "Trainer", "Hit"):
-        assert re.search(rf'<section id="{name}">\s*<div class="attr class">', html), name
-
-
-def test_no_markup_is_left_in_the_text(packages: dict[str, str]) -> None:
-    for package, html in packages.items():
-        body = re.sub(r"<(style|script).*?</\1>", "", html, flags=re.DOTALL)
-        text = unescape(re.sub(r"<[^>]+>", "", body))
+def test_every_public_name_has_a_place(site: Path) -> None:
+    pages = {path.parent.name: path.read_text("utf-8") for path in site.glob("api/*/index.html")}
+    assert {"searchgym.evaluation", "searchgym.llms", "searchgym_agents.reader"} <= set(pages)
+    for package, html in pages.items():
+        text = unescape(
+            re.sub(r"<[^>]+>", "", re.sub(r"<(style|script).*?</\1>", "", html, flags=re.S))
+        )
         left = re.findall(r".*(?:``|:(?:class|func|meth|mod|data|attr|exc):`|::$).*", text, re.M)
         assert left == [], package
         assert "Alias for field number" not in text
+    shown = "".join(pages.values())
+    names = importlib.import_module("searchgym").__all__
+    assert [n for n in names if f'id="{n}"' not in shown and n != "__version__"] == []
+    assert re.search(r"class.*?SearchEnv", unescape(pages["searchgym.envs"]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import sys
 import urllib.error
@@ -12,13 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
 from searchgym.core.trajectory import to_line
 from searchgym.errors import DataError
 from searchgym.rl.log import Log
 from searchgym.storage.files import FolderLock, locked
 from searchgym.viewer.app import watch_app
-from searchgym.viewer.training import FINISHED, RUNNING, STOPPED, WAITING, LogTail, TrainingRun
+from searchgym.viewer.training import (
+    FINISHED,
+    RUNNING,
+    STOPPED,
+    WAITING,
+    LogTail,
+    TrainingRun,
+    smoothed,
+)
 from searchgym.web.server import serving
 from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 
@@ -27,9 +40,9 @@ from .runs import trained
 
 __all__ = ["browser", "page"]  # fixtures
 TINY = CandidateRecipe(
-    env={"corpus": "encyclopedia", "world": {"entities": 200}, "tasks": {"simple": 20}},
+    env={"corpus": "encyclopedia", "world": {"entities": 200}, "tasks": {"simple": 12}},
     worlds=(0,), dev={"seed": 1, "tasks": {"simple": 10}}, encoder={"none": True},
-    config={"episodes": 72, "questions": 12, "evaluate_every": 2, "width": 16},
+    config={"episodes": 24, "questions": 6, "evaluate_every": 2, "width": 16},
 )  # fmt: skip
 
 
@@ -135,26 +148,54 @@ def test_a_log_is_read_on_from_where_it_was_left(tmp_path: Path) -> None:
     assert [row["step"] for row in tail.read()] == [0]
 
 
-def test_candidate_training_is_followed(page: Any, tmp_path: Path) -> None:
+def test_candidate_training_is_followed(tmp_path: Path) -> None:
     """A real one: its page while it goes on, and after."""
+    client = TestClient(watch_app(tmp_path), base_url="http://127.0.0.1")
     seen = []
-    with served(watch_app(tmp_path)) as address:
 
-        def report(what: str, fraction: float, point: Any) -> None:
-            if point is not None and len(seen) < 3:
-                page.goto(f"{address}/live")
-                curves = page.locator(".curve").count()
-                seen.append((page.locator("#state").inner_text(), curves))
+    def report(what: str, fraction: float, point: Any) -> None:
+        if point is not None:
+            text = client.get("/live").text
+            seen.append((re.findall(r'id="state">(\w+)<', text), text.count('class="curve"')))
 
-        learned = SeedTrainer(TINY, tmp_path).train(0, report=report)
-        assert seen == [("running", 4)] * 3
-        page.goto(f"{address}/live")
-        assert page.locator("#state").inner_text() == "finished"
-        last = f"{learned.episodes:,} episodes at the last evaluation"
-        assert last in page.locator("#told").inner_text()
-        assert "keeps no single episodes" in page.locator("main").inner_text()
-        accessible(page)
+    learned = SeedTrainer(TINY, tmp_path).train(0, report=report)
+    assert seen
+    assert set(map(str, seen)) == {"(['running'], 4)"}
+    text = client.get("/live").text
+    assert 'id="state">finished<' in text
+    assert f"{learned.episodes:,} episodes at the last evaluation" in text
+    assert "keeps no single episodes" in text
     assert not list((tmp_path / "agents").glob("*.live.json*"))
+
+
+def test_dead_runs_are_red_and_several_runs_share_a_picture(
+    page: Any, run: tuple[Path, Log], tmp_path: Path
+) -> None:
+    folder, _ = run
+    dead = tmp_path / "dead"
+    dead.mkdir()
+    log = Log(dead / "rl.jsonl")
+    for number in range(12):
+        step(log, number, reward=0.0, invalid=1.0, grad_norm=0.0)
+    with served(watch_app(dead, folder)) as address:
+        page.goto(f"{address}/live?smooth=0.6")
+        warned = page.locator(".warned.dead .bad").all_inner_texts()
+        assert [text.split()[0] for text in warned] == ["no_reward", "all_invalid", "no_signal"]
+        reward = page.locator(".curve", has_text="reward")
+        assert reward.locator("[data-points]").count() == 2
+        assert reward.locator(".raw-trace").count() == 2
+        reward.locator("svg").hover(position={"x": 300, "y": 40})
+        assert re.match(r"at \d+: dead 0, grpo 0\.1", reward.locator("strong").inner_text())
+        assert page.locator(".key .part").all_inner_texts() == ["dead", "grpo"]
+        accessible(page)
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=30), st.floats(0, 0.99))
+def test_smoothing_stays_within_the_values(values: list[float], weight: float) -> None:
+    line = smoothed([(float(x), y) for x, y in enumerate(values)], weight)
+    assert line[0][1] == pytest.approx(values[0])
+    assert all(min(values) - 1e-9 <= y <= max(values) + 1e-9 for _, y in line)
+    assert [y for _, y in smoothed(line, 0.0)] == pytest.approx([y for _, y in line])
 
 
 def test_the_command_and_its_guard(run: tuple[Path, Log]) -> None:
@@ -172,9 +213,10 @@ def test_the_command_and_its_guard(run: tuple[Path, Log]) -> None:
             strange = urllib.request.Request(address, headers={"Host": "evil.example"})
             with pytest.raises(urllib.error.HTTPError, match="421"):
                 urllib.request.urlopen(strange)
+            server.send_signal(signal.SIGINT)
+            assert server.wait(60) == 0
         finally:
-            server.terminate()
-            server.wait(20)
+            server.kill()
 
 
 def test_a_page_beside_a_training_ends_with_it(run: tuple[Path, Log]) -> None:

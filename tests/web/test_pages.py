@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from searchgym.errors import SearchGymError
 from searchgym.web.pages import Templates
 from searchgym.web.server import HEADERS, MOST_QUERY_BYTES, build_app, serve
 
-from ..browser import accessible, browser, page, served, wait_until
+from ..browser import accessible, browser, page, served
 
 __all__ = ["browser", "page"]  # fixtures
 
@@ -90,22 +88,3 @@ def test_a_taken_port_is_told() -> None:
         other.listen()
         with pytest.raises(SearchGymError, match="choose another --port"):
             serve(small_app(), port=other.getsockname()[1])
-
-
-def test_the_server_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
-    import signal
-    from urllib.request import urlopen
-
-    code = (
-        "from searchgym.web.server import *; "
-        "serve(build_app([]), announce=lambda address: print(address, flush=True))"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        address = server.stdout.readline().strip()
-        assert urlopen(address + "static/style.css").status == 200
-        server.send_signal(signal.SIGINT)
-        wait_until(lambda: server.poll() is not None)
-        assert server.returncode == 0

@@ -115,15 +115,14 @@ def _forget() -> Iterator[None]:
     tree.cache_clear()
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_a_module_imports_only_what_stands_before_it(path: Path) -> None:
-    own = group(path)
+def test_a_module_imports_only_what_stands_before_it() -> None:
     wrong = [
-        f"{path.relative_to(PACKAGE.parent)}:{line} imports {target}"
+        f"{path.relative_to(PACKAGE.parent)}:{line} imports {target}, which stands after it"
+        for path in modules()
         for line, target in imported(path)
-        if target != own and RANK[target] > RANK[own]
+        if target != group(path) and RANK[target] > RANK[group(path)]
     ]
-    assert not wrong, f"{own} stands before what it imports: " + "; ".join(wrong)
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_reader_of_imports_sees_every_form(tmp_path: Path) -> None:
@@ -155,9 +154,39 @@ def test_every_package_says_what_it_holds() -> None:
     silent = [
         str(p.relative_to(PACKAGE))
         for p in PACKAGE.rglob("__init__.py")
-        if len(ast.get_docstring(ast.parse(p.read_text(encoding="utf-8"))) or "") < 20
+        if len(ast.get_docstring(tree(p)) or "") < 20
     ]
     assert not silent, f"give these packages a docstring: {silent}"
+
+
+MODULES_ARE_PUBLIC = frozenset({"integrations", "utils"})
+"""Packages whose modules are named one by one: a project each, a helper each."""
+
+
+def test_tests_of_others_see_only_the_face_of_a_package() -> None:
+    """So that a merge of two modules inside a package changes no test of another package."""
+    packages = {p.parent.name for p in PACKAGE.glob("*/__init__.py")} - MODULES_ARE_PUBLIC
+    here = Path(__file__).resolve().parent
+    wrong = []
+    for path in sorted(here.rglob("*.py")):
+        own = path.relative_to(here).parts[0]
+        for line, parts in _named(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+            if len(parts) > 2 and parts[1] in packages - {own}:
+                wrong.append(f"{path.relative_to(here.parent)}:{line} {'.'.join(parts)}")
+    assert not wrong, "import from the package: " + "\n".join(wrong)
+
+
+def _named(source: ast.Module) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """(line, parts) of the modules of ours that are imported from."""
+    for node in ast.walk(source):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names = [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        yield from ((node.lineno, tuple(name.split("."))) for name in names
+                    if name.startswith("searchgym."))  # fmt: skip
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

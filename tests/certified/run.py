@@ -216,6 +216,18 @@ def nenyax_says(player: Player) -> dict[str, Any]:
     }
 
 
+def written(reports: dict[str, Any]) -> str:
+    """Write an environment a paragraph, a program a line."""
+    ids = [
+        f"  {json.dumps(name)}: {{\n"
+        + ",\n".join(f"   {json.dumps(p)}: {json.dumps(said)}" for p, said in programs.items())
+        + "\n  }"
+        for name, programs in reports["environments"].items()
+    ]
+    head = json.dumps({**reports, "environments": {}}, indent=1)
+    return head.removesuffix("{}\n}") + "{\n" + ",\n".join(ids) + "\n }\n}\n"
+
+
 def main(target: Path, chosen: list[str]) -> int:
     """Run all on the ids, and write the reports."""
     known = json.loads(target.read_text()) if target.exists() else {"environments": {}}
@@ -243,7 +255,7 @@ def main(target: Path, chosen: list[str]) -> int:
         print(f"{env_id}: {said['nenyax']['tier']}, {len(faults)} findings", *faults, sep="\n  ",
               flush=True)  # fmt: skip
         found += len(faults)
-        target.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
+        target.write_text(written(reports), encoding="utf-8")
     return 1 if found else 0
 
 

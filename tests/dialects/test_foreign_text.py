@@ -59,8 +59,12 @@ def _observations(dialect: Dialect, text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_documents_cannot_forge(dialect: Dialect, hostile: str) -> None:
+def test_documents_cannot_forge(dialect: Dialect) -> None:
+    for hostile in HOSTILE:
+        _cannot_forge(dialect, hostile)
+
+
+def _cannot_forge(dialect: Dialect, hostile: str) -> None:
     for shown in [*_observations(dialect, hostile), dialect.question(hostile)]:
         shown.encode()
         # The corrective message spells out actions; it is the dialect's own and never parsed.

@@ -160,11 +160,11 @@ def _assert_below(limit: float, run: Callable[[str], object], text: str) -> None
     pytest.fail(f"{fastest:.3f} s of processor time at best, allowed {allowed:.3f}")
 
 
-_LENGTH = 200_000
+_LENGTH = 60_000
 
 
 def _assert_linear(run: Callable[[str], object], one: str, two: str) -> None:
-    # 0.1 s a megabyte. A quadratic pass over this length takes seconds: 20 ms need no second look.
+    # 0.1 s a megabyte. A quadratic pass over this length takes seconds: 6 ms need no second look.
     if _seconds(run, one) < 0.1 * _LENGTH / 1_000_000:
         return
     _assert_below(0.1 * _LENGTH / 1_000_000, run, one)  # half of it on an idle machine

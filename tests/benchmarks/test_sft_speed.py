@@ -8,53 +8,30 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from searchgym.llms.blocked import block_attention
 from searchgym.llms.padding import padded
 from searchgym.llms.precision import fast_dtype
 from searchgym.llms.sft import SftConfig, SftTrainer, _parts
-from searchgym.seeding import stream
 from searchgym.utils.hardware import one_thread
+from tests.benchmarks.gpu.updates import LENGTHS, rows
 from tests.benchmarks.table import show
 
 pytestmark = pytest.mark.benchmark
 
-LENGTHS = (350, 430, 520, 560, 610, 680, 760, 900)
-"""Tokens of demonstrations of one to three hops."""
-OWN = 0.17
-"""Share of them that the expert wrote."""
 FROZEN = 12
 TOKENS, ROUNDS, GOAL = 3200, 3, 0.85
-
-
-class Episode(NamedTuple):
-    ids: NDArray[np.int64]
-    own: NDArray[np.bool_]
 
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
     with one_thread():
         yield
-
-
-def rows() -> list[Episode]:
-    draw = stream(0, "rows")
-    made = []
-    for length in LENGTHS:
-        own = np.zeros(length, np.bool_)
-        for turn in (0.35, 0.7, 1.0):
-            end = int(turn * length)
-            own[end - int(OWN * length / 3) : end] = True
-        made.append(Episode(draw.integers(49_000, size=length), own))
-    return made
 
 
 def model(dtype: torch.dtype, frozen: int) -> LlamaForCausalLM:
@@ -75,7 +52,7 @@ def model(dtype: torch.dtype, frozen: int) -> LlamaForCausalLM:
 
 def bare(made: Any) -> None:
     """Forward and backward, all logits, the plain mean loss."""
-    for part in _parts(rows(), TOKENS):
+    for part in _parts(rows(len(LENGTHS), 49_000), TOKENS):
         ids, own, _ = padded(part)
         logits = made(input_ids=ids, use_cache=False).logits[:, :-1]
         goal = ids[:, 1:].masked_fill(~own[:, 1:], -100)
@@ -90,7 +67,7 @@ def update(frozen: int, blocks: bool, dtype: torch.dtype) -> Callable[[], object
     config = SftConfig(
         steps=10_000, batch=len(LENGTHS), tokens=TOKENS, prompt_weight=0.0, muon_lr=0.0, lr=1e-5
     )
-    return SftTrainer(made, rows(), config, dtype).advance
+    return SftTrainer(made, rows(len(LENGTHS), 49_000), config, dtype).advance
 
 
 @pytest.mark.timeout(1800)

@@ -71,26 +71,6 @@ def test_other_environments_are_refused():
         CandidateActions(gym.make("CartPole-v1"))
 
 
-@pytest.mark.slow  # test_sb3 learns in many slots
-def test_maskable_ppo_learns_in_it():
-    """Stable-Baselines3-contrib's MaskablePPO learns to answer a one-question world."""
-    import sb3_contrib as sb3
-
-    env = CandidateActions(
-        SearchEnv(corpus=CORPUS, tasks=TASKS[1:], max_turns=3, reward={"f1": 1.0}), max_actions=24
-    )
-    model = sb3.MaskablePPO(
-        "MultiInputPolicy", env, seed=0, n_steps=128, batch_size=64, learning_rate=3e-3, n_epochs=8,
-        gamma=1.0, device="cpu",
-    )  # fmt: skip
-    from sb3_contrib.common.maskable.evaluation import evaluate_policy as masked
-
-    before, _ = masked(model, env, n_eval_episodes=40, deterministic=False, warn=False)
-    model.learn(2_000)
-    after, _ = masked(model, env, n_eval_episodes=20, warn=False)
-    assert after >= 0.9 > before + 0.3
-
-
 KEYWORDS: dict = {"world": {"entities": 300}, "tasks": {"simple": 20}, "max_turns": 3}
 
 

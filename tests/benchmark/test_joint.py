@@ -58,8 +58,8 @@ def test_equal_questions_are_resampled_together() -> None:
 def test_a_lucky_seed_is_lucky_on_both_sides() -> None:
     rng = np.random.default_rng(2)
     luck = np.array([[-0.1], [0.0], [0.1]])
-    a = table((rng.random((3, 2000)) < 0.4 + luck).astype(float), "a")
-    b = table((rng.random((3, 2000)) < 0.8 + luck).astype(float), "b")
+    a = table((rng.random((3, 500)) < 0.4 + luck).astype(float), "a")
+    b = table((rng.random((3, 500)) < 0.8 + luck).astype(float), "b")
     drawn = Joint().means([[a], [b]])
     assert np.corrcoef(drawn.T)[0, 1] > 0.9
     found = difference([b], [a], Joint())

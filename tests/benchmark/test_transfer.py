@@ -99,7 +99,7 @@ def test_processes_find_what_one_finds(tmp_path: Path) -> None:
     assert sum(t for t in told if isinstance(t, int)) == 3 * 4 * 2
     assert told.count("end") == 3 * 4
     told.clear()
-    again = transfer(agents, rungs, processes=2, out_dir=tmp_path, progress=progress)
+    again = transfer(agents, rungs, out_dir=tmp_path, progress=progress)
     assert again.rows() == here.rows()
     assert {label for label, _ in (t for t in told if isinstance(t, tuple))} <= {
         f"{rung.name}: {agent}" for rung in rungs for agent in ("one", "oracle", "seeds")

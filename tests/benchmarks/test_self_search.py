@@ -24,6 +24,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.contract
 def test_a_report_has_every_way(model: Path, tmp_path: Path) -> None:
     asked = [str(model), "--envs", "SearchQA-v0", "--questions", "3", "--samples", "4",
              "--max-tokens", "48"]  # fmt: skip

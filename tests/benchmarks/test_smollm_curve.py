@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import searchgym as sg
 from searchgym_agents.smollm.recipe import FinetuneRecipe
 from tests.benchmarks import smollm_curve
@@ -12,6 +14,7 @@ from tests.llms import tiny
 from tests.smollm.test_run import table
 
 
+@pytest.mark.contract
 def test_models_are_kept_as_they_stood(tmp_path: Path) -> None:
     model = str(tiny.save(tmp_path / "base", "llama", max_position_embeddings=8192))
     recipe = FinetuneRecipe.of(table(model))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from searchgym.cards import card
 from searchgym.errors import CardError
-from searchgym_agents.candidate.command import CandidateTraining
-from searchgym_agents.candidate.contenders import source_options
+from searchgym_agents.candidate.contenders import source_options, trained
+from searchgym_agents.candidate.training import CandidateRecipe
 
 
 def test_sources() -> None:
@@ -26,7 +27,12 @@ def test_sources() -> None:
 
 
 def test_an_engine_whose_answers_vary_is_no_source(tmp_path: Path) -> None:
+    small = replace(
+        CandidateRecipe.of_card(), encoder={"none": True}, dev={"tasks": {"simple": 4}},
+        env={"corpus": "encyclopedia", "world": {"entities": 60}, "tasks": {"simple": 4}},
+    )  # fmt: skip
     with pytest.raises(CardError, match="depend on the query"):
-        CandidateTraining().climbers(
-            card("agents", "candidate"), tmp_path, [0], None, sources=["simulated_rules"]
-        )
+        trained(
+            card("agents", "candidate"), tmp_path, recipe=small, seeds=[0],
+            sources=["simulated_rules"],
+        )  # fmt: skip

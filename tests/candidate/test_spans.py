@@ -67,7 +67,7 @@ def test_offsets_point_into_the_passage():
             assert TEXT[start:].startswith(doc.span_text(i))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(st.text(max_size=200), st.text(max_size=30))
 def test_any_text_is_accepted(text, title):
     doc = analyse(title, text)

@@ -59,7 +59,7 @@ def generate(
     from ..tasks.audit import verify
     from ..tasks.build import build_tasks
     from ..tasks.families import FAMILIES
-    from ..tasks.taskset import TaskSet
+    from ..tasks.records import save_tasks
     from ..worlds.export import to_jsonl
     from .sources import world
 
@@ -78,7 +78,7 @@ def generate(
             with (out / "passages.jsonl").open("w", encoding="utf-8", newline="\n") as file:
                 for passage in made.corpus:
                     file.write(json.dumps(passage._asdict(), ensure_ascii=False) + "\n")
-            TaskSet(report.kept).save(out / "tasks.jsonl")
+            save_tasks(report.kept, out / "tasks.jsonl")
             to_jsonl(made.world, out / "entities.jsonl")
     facts = {
         "world": made.corpus.name,

@@ -184,7 +184,7 @@ class EpisodeConfig:
     They are functions: a snapshot names them, and cannot be restored."""
 
     def to_json(self) -> dict[str, Any]:
-        from ..tasks.taskset import task_to_dict
+        from ..tasks.records import task_to_dict
 
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         if not self.told:
@@ -213,7 +213,7 @@ class EpisodeConfig:
         Raises:
             EpisodeError: recorded transforms of the reward that are not those given.
         """
-        from ..tasks.taskset import task_from_dict
+        from ..tasks.records import task_from_dict
 
         values = dict(data)
         values["task"] = task_from_dict(values["task"])

@@ -363,7 +363,9 @@ def install(
     passages: dict[str, Record] = {}
     for split, path in fetched.items():
         if split == "corpus":
-            digests["corpus.jsonl.gz"] = write_records(folder / "corpus.jsonl.gz", plain(path))
+            digests["corpus.jsonl.gz"] = write_records(
+                folder / "corpus.jsonl.gz", (record for _, record in read_json(path))
+            )
             continue
         target = folder / f"questions.{split}.jsonl.gz"
         digests[target.name] = write_records(target, convert_questions(path, name, passages))
@@ -427,24 +429,13 @@ def _context(meta: Record, name: str, where: Line, passages: dict[str, Record]) 
     return ids
 
 
-def plain(path: Path) -> Iterator[Record]:
-    """Records as they are (passage files need no conversion: ``load_corpus`` reads them)."""
-    for _, record in read_json(path):
-        yield record
-
-
 def write_records(path: Path, records: Iterable[Record]) -> str:
     """Write gzipped JSONL so that it appears whole or not at all; returns its SHA-256."""
-    handle, made = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with (
-            os.fdopen(handle, "wb") as raw,
-            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as stream,
-        ):
-            for record in records:
-                stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-        os.replace(made, path)
-    except BaseException:  # Ctrl-C, too, leaves no part of a file behind
-        os.unlink(made)
-        raise
+    with (
+        whole.replacing(path) as partial,
+        partial.open("wb") as raw,
+        gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as stream,
+    ):
+        for record in records:
+            stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
     return whole.file_digest(path)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..dialects.published import SEARCH_R1
 from ..errors import DataError, MissingExtraError
+from ..storage.files import replacing
 from ..types import Task
 from .lines import Line
 
@@ -56,9 +57,8 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     if not rows:
         raise DataError(f"there is nothing to write to {path}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), partial)
-    partial.replace(path)
+    with replacing(path) as partial:
+        parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), partial)
     return path
 
 

@@ -275,7 +275,7 @@ def _own_tasks(options: Options) -> Sequence[Task]:
 
         return load_questions(options.tasks)
     if isinstance(options.tasks, Sequence) and all(isinstance(t, Task) for t in options.tasks):
-        from ..tasks.taskset import checked_tasks
+        from ..tasks.records import checked_tasks
 
         return checked_tasks(options.tasks)
     raise CardError(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
-from .files import parse_json, writing
+from .files import parse_json, replacing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,17 +26,10 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, 
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    partial = path.with_name(path.name + ".part")
     try:
-        with writing(path):
+        with replacing(path) as partial:
             save_file(dict(tensors), str(partial), metadata={_HEADER: json.dumps(header)})
-            with partial.open("rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-    except (DataError, SafetensorError) as error:
-        partial.unlink(missing_ok=True)  # half a file only takes the room that is missing
-        if isinstance(error, DataError):
-            raise
+    except SafetensorError as error:
         raise DataError(f"{path} cannot be written: {error}") from error
 
 

@@ -57,24 +57,31 @@ def out_of_space(error: BaseException | None) -> str | None:
     return None
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step: readers, also after a kill, see the old text or the new one. Of
-    several that write at once, in threads or processes, the last one's text stays, whole.
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the place of a file that takes the place of ``path`` in one step, once it is written:
+    readers, also after a kill, see the old file or the new one. Of several that write at once, in
+    threads or processes, the last one's stays, whole.
 
     Raises:
-        DataError: the file cannot be written; the old one is kept.
+        DataError: it cannot be written; the old one is kept.
     """
     partial = path.with_name(f"{path.name}.{threading.get_native_id()}.part")
     try:
         with writing(path):
-            with partial.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
+            yield partial
+            with partial.open("rb+") as file:
                 os.fsync(file.fileno())
             os.replace(partial, path)
     except BaseException:  # Ctrl-C, too, leaves no part of a file behind
         partial.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file by a text in one step; see :func:`replacing`."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")
 
 
 class JsonError(DataError, ValueError):
@@ -230,11 +237,6 @@ class FolderLock:
         self._file: IO[Any] | None = None
         self._holds = 0
         self._made_folder = False
-
-    @property
-    def held(self) -> bool:
-        """True while this object holds the lock."""
-        return self._holds > 0
 
     def acquire(self) -> None:
         """Take the lock.

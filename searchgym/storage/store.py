@@ -104,25 +104,7 @@ class Store:
             db.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", rows)
             return self._select(db, namespace, list(entries))
 
-    def delete(self, namespace: str, keys: Sequence[bytes] | None = None) -> None:
-        """Remove some keys, or the whole namespace."""
-        with self._writing() as db:
-            if keys is None:
-                db.execute("DELETE FROM entries WHERE namespace = ?", (namespace,))
-            else:
-                db.executemany(
-                    "DELETE FROM entries WHERE namespace = ? AND key = ?",
-                    [(namespace, key) for key in keys],
-                )
-
     # --- the file -----------------------------------------------------------------------------
-    def check(self) -> None:
-        """Read every page of the file; ``DataError`` if any is damaged."""
-        with self._connection() as db:
-            lines = [row[0] for row in db.execute("PRAGMA integrity_check")]
-        if lines != ["ok"]:
-            raise DataError(f"{self.path} is damaged: {lines[0]}. Delete it or restore a copy")
-
     def close(self) -> None:
         """Close the file; later calls fail, calls in progress finish."""
         with self._guard:

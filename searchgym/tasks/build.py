@@ -149,7 +149,7 @@ def _require_draft(draft: object, family: str, turn: int) -> None:
             f"Task, a Draft or None was expected: {draft!r:.80}"
         )
     if isinstance(draft, Task):
-        from .taskset import checked_tasks  # most families give drafts
+        from .records import checked_tasks  # most families give drafts
 
         checked_tasks([replace(draft, id=f"{family}-{turn}")])
 

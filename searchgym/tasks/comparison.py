@@ -9,12 +9,13 @@ and half the yes/no questions are true, so that no constant answer pays.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from ..worlds.schema import Phrases, Property
 from .context import Context, Path, forward, pick
-from .draft import Draft, Sketch, family
+from .draft import Draft, Rows, Sketch, family, operation
 from .groups import describe_group, random_group
 from .wording import PEOPLE, Voice, capitalised
 
@@ -319,3 +320,21 @@ def as_superlative(words: str) -> str:
     if words.startswith("the ") or is_phrase(words) == words or words in ("first", "last"):
         return words
     return f"the {words}"
+
+
+@operation("argmin")
+def _least(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
+    keyed = {(row[at + 1], at, row[at]) for row in rows for at in range(0, len(row), 2)}
+    least = min((key for key, _, _ in keyed), default=0)
+    return [text(at, choice) for key, at, choice in keyed if key == least]
+
+
+@operation("argmax")
+def _greatest(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
+    turned = {tuple(-v if at % 2 else v for at, v in enumerate(row)) for row in rows}
+    return _least(turned, text)
+
+
+@operation("equal")
+def _equal(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
+    return ["yes" if len(set(row)) == 1 else "no" for row in rows]

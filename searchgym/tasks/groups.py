@@ -7,6 +7,7 @@ semicolons and scored one by one (``searchgym.scoring.sets``).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from .context import (
     number_answers,
     pick,
 )
-from .draft import Draft, Sketch, family
+from .draft import Draft, Rows, Sketch, family, operation
 from .wording import PEOPLE, Voice, capitalised, plural_description
 
 MOST_INVERSE = 2
@@ -391,3 +392,18 @@ def _sketch_filtered(
             sketch.edge(member, step, value, sketch.query(fact.subject, step))
         else:
             sketch.look_at(fact.subject)
+
+
+@operation("count")
+def _number(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
+    return [str(len(rows))] if rows else []
+
+
+@operation("sum")
+def _sum(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
+    return [str(sum(value for _, value in rows))] if rows else []
+
+
+@operation("set")
+def _set(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
+    return [set_text([text(0, member) for (member,) in rows])] if rows else []

@@ -8,6 +8,7 @@ page says.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..worlds.schema import Phrases
 from .chains import answers, definite_fact, ends
 from .comparison import keyed_path
 from .context import Context, Path, amount_answers, joined_answers, number_answers, pick
-from .draft import Draft, Sketch, family
+from .draft import Draft, Rows, Sketch, family, operation
 from .wording import Voice, capitalised, listed
 
 _JOIN = Phrases(
@@ -186,3 +187,8 @@ def difference(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | Non
         hops=1, branches=2, operation=f"difference:{nodes[0]},{nodes[1]}",
         render=lambda voice: between(voice, bank, a, b),
     )  # fmt: skip
+
+
+@operation("difference")
+def _apart(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
+    return [str(abs(a - b)) for a, b in rows]

@@ -14,7 +14,6 @@ import threading
 import time
 import weakref
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
@@ -39,10 +38,12 @@ async def all_of(work: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
 
 
 class BackgroundLoop:
-    """Starts when first used; ends with ``close``, or when this object is no longer referenced.
+    """An event loop in a thread of its own, for clients whose callers block or have another loop.
 
-    What lives on the loop must be made there, anew after each start: ``LoopClient`` does that.
-    ``name`` is the thread's.
+    Starts when first used; ends with ``close``, or when this object is no longer referenced. After
+    ``fork`` the child starts a loop of its own, for threads are not inherited. What must live on
+    the loop is made by ``_connect``, anew after each start: every coroutine of its own calls
+    ``_settle`` before it uses that.
     """
 
     def __init__(self, name: str) -> None:
@@ -50,6 +51,7 @@ class BackgroundLoop:
         self._guard = threading.Lock()
         self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread
         self._ended: weakref.finalize[Any, Any] | None = None
 
@@ -62,18 +64,18 @@ class BackgroundLoop:
             future.cancel()
             raise
 
-    async def hand_over(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+    async def arun(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """Run to the end without blocking the caller's event loop; cancelling cancels the work."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
 
-    def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """Cancel what is under way (its callers get ``CancelledError``), run ``last`` and end the
-        thread; a later call starts anew. In a forked child there is nothing to end."""
+    def close(self) -> None:
+        """Cancel what is under way (its callers get ``CancelledError``), close connections and end
+        the thread; a later call starts anew. In a forked child there is nothing to end."""
         with self._guard:
             loop, self._loop = self._loop, None
             if loop is None or self._pid != os.getpid():
                 return
-            asyncio.run_coroutine_threadsafe(_wind_up(last), loop).result()
+            asyncio.run_coroutine_threadsafe(self._wind_up(), loop).result()
             if self._ended is not None:
                 self._ended()
             self._thread.join()
@@ -91,48 +93,25 @@ class BackgroundLoop:
                 self._ended.atexit = False  # a daemon: it ends with the process
             return self._loop
 
-
-class LoopClient(ABC):
-    """A client on a ``BackgroundLoop`` of its own, with what must be made on that loop.
-
-    Every coroutine of its own calls ``_settle`` before it uses what ``_connect`` makes.
-    """
-
-    def __init__(self, thread: str) -> None:
-        self._background = BackgroundLoop(thread)
-        self._home: asyncio.AbstractEventLoop | None = None
-
-    def wait(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Run to the end, blocking the calling thread."""
-        return self._background.wait(work)
-
-    async def arun(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Run to the end without blocking the caller's event loop; cancelling cancels the work."""
-        return await self._background.hand_over(work)
-
-    def close(self) -> None:
-        """Give up what is under way, close connections and end the thread; a later call starts
-        anew."""
-        self._background.close(self._end)
-
-    @abstractmethod
-    def _connect(self) -> None:
-        """Make what lives on the running loop."""
-
-    @abstractmethod
-    async def _disconnect(self) -> None:
-        """Close it, on the same loop."""
-
     def _settle(self) -> None:
-        """Make what lives on the running loop, unless it is there."""
         loop = asyncio.get_running_loop()
         if self._home is not loop:
             self._home = loop
             self._connect()
 
-    async def _end(self) -> None:
+    async def _wind_up(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
         self._settle()
         await self._disconnect()
+
+    def _connect(self) -> None:
+        """Make what lives on the running loop."""
+
+    async def _disconnect(self) -> None:
+        """Close it, on the same loop."""
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
@@ -147,16 +126,6 @@ def _stop(loop: asyncio.AbstractEventLoop, pid: int) -> None:
         loop.call_soon_threadsafe(loop.stop)
 
 
-async def _wind_up(last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    if last is not None:
-        await last()
-
-
-T = TypeVar("T")
 _LATER = frozenset({408, 409, 425, 429})
 _NEVER = frozenset({501, 505})
 
@@ -220,7 +189,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return max(0.0, until - now)
 
 
-class Client(LoopClient):
+class Client(BackgroundLoop):
     """Sends requests; each outcome is an ``HttpResponse`` or an ``HttpFailure``, nothing is raised.
 
     Args:
@@ -276,10 +245,10 @@ class Client(LoopClient):
         self.counts = dict.fromkeys(("requests", "retries", "timeouts", "failures", "bytes"), 0)
 
     # --- the loop -----------------------------------------------------------------------------
-    def run(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    def run(self, work: Sequence[Coroutine[Any, Any, Answer]]) -> list[Answer]:
         """Run coroutines together and wait; results in order."""
 
-        async def together() -> list[T]:
+        async def together() -> list[Answer]:
             return list(await asyncio.gather(*work))
 
         return self.wait(together())

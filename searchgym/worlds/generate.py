@@ -25,19 +25,7 @@ from .world import World
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class LookalikePlan:
-    """A world's columns with the twins appended; ``original`` (T,) is whose twin each is."""
-
-    type_of: NDArray[np.int16]
-    facet_of: NDArray[np.int8]
-    subject: Ints
-    property: Ints
-    object: Ints
-    original: Ints
-
-
-def plan_lookalikes(
+def _with_lookalikes(
     schema: Schema,
     type_of: NDArray[np.int16],
     facet_of: NDArray[np.int8],
@@ -46,7 +34,7 @@ def plan_lookalikes(
     obj: Ints,
     rate: float,
     seed: int,
-) -> LookalikePlan:
+) -> tuple[NDArray[np.int16], NDArray[np.int8], Ints, Ints, Ints]:
     """Append ``rate * N`` twins. Each takes over one group of facts (all objects of one property)
     from a third entity of its type instead of from its original."""
     if not 0.0 < rate <= 1.0:
@@ -81,13 +69,12 @@ def plan_lookalikes(
             new += [(twin, p, o) for o in (swap[1] if p == swap[0] else objects)]
     twins = np.array(original, np.int64)
     added = np.array(new, np.int64).reshape(-1, 3)
-    return LookalikePlan(
+    return (
         np.concatenate([type_of, type_of[twins]]),
         np.concatenate([facet_of, facet_of[twins]]),
         np.concatenate([subject, added[:, 0]]),
         np.concatenate([prop, added[:, 1]]),
         np.concatenate([obj, added[:, 2]]),
-        twins,
     )
 
 
@@ -174,9 +161,9 @@ def generate(
     obj = np.concatenate([c[2] for c in columns])
     facet_of = layout.facet_of
     if lookalikes:
-        plan = plan_lookalikes(schema, type_of, facet_of, subject, prop, obj, lookalikes, graph)
-        type_of, facet_of = plan.type_of, plan.facet_of
-        subject, prop, obj = plan.subject, plan.property, plan.object
+        type_of, facet_of, subject, prop, obj = _with_lookalikes(
+            schema, type_of, facet_of, subject, prop, obj, lookalikes, graph
+        )
     order = _sorted(subject, prop, obj)
     subject, prop, obj = subject[order], prop[order], obj[order]
     names, aliases = draw_names(schema, type_of, facet_of, names_from)

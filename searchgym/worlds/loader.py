@@ -6,13 +6,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ..cards import catalog
 from ..errors import WorldError, unknown
 from ..objects import bare_hint, is_path
-from .checks import check_schema
-from .schema import Cardinality, EntityType, Phrases, Property, Rule, Schema, ValueKind
+from .checks import check_rules, check_schema
+from .schema import EntityType, Phrases, Property, Rule, Schema
 
 _TOP = ("name", "types", "relations", "attributes", "rules", "distractors", "distractors_heldout")
 _TYPE = {
@@ -89,45 +89,26 @@ def _of_file(where: str, content: bytes) -> Schema:
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:
     """The mapping ``load_schema`` reads back into an equal schema (JSON and TOML types only)."""
-    types: dict[str, Any] = {}
-    for t in schema.types:
-        types[t.name] = {
-            "noun": t.noun, "plural": t.plural, "share": t.share, "names": t.names, "hub": t.hub,
-            "lead": list(t.lead.train), "lead_heldout": list(t.lead.heldout),
-            "facets": list(t.facets), "pronouns": list(t.pronouns), "reference": t.reference,
-            "alias": t.alias,
-        }  # fmt: skip
-    tables: dict[str, dict[str, Any]] = {"relations": {}, "attributes": {}}
-    for p in schema.properties:
-        keys = _RELATION if p.is_relation else _ATTRIBUTE
-        row: dict[str, Any] = {}
-        for key in keys:
-            if key == "like":
-                continue
-            if key.removesuffix("_heldout") in _WORDING:
-                side = "heldout" if key.endswith("_heldout") else "train"
-                row[key] = list(getattr(getattr(p, key.removesuffix("_heldout")), side))
-            else:
-                value = getattr(p, key)
-                row[key] = list(value) if isinstance(value, tuple) else value
-        tables["relations" if p.is_relation else "attributes"][p.name] = row
     made: dict[str, Any] = {
         "name": schema.name,
-        "types": types,
-        **tables,
+        "types": {t.name: _row(t, _TYPE) for t in schema.types},
+        "relations": {p.name: _row(p, _RELATION) for p in schema.properties if p.is_relation},
+        "attributes": {p.name: _row(p, _ATTRIBUTE) for p in schema.properties if not p.is_relation},
         "distractors": list(schema.distractors.train),
         "distractors_heldout": list(schema.distractors.heldout),
     }
     if schema.rules:
-        made["rules"] = {rule.name: _rule_row(rule) for rule in schema.rules}
+        made["rules"] = {rule.name: _row(rule, _RULE) for rule in schema.rules}
     return made
 
 
-def _rule_row(rule: Rule) -> dict[str, Any]:
-    row: dict[str, Any] = {"path": rule.path, "least": rule.least, "most": rule.most}
-    for kind in _ASKED:
-        row |= {kind: list(getattr(rule, kind).train)}
-        row |= {f"{kind}_heldout": list(getattr(rule, kind).heldout)}
+def _row(item: object, kinds: Mapping[str, type]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for key in kinds.keys() - {"like"}:
+        value = getattr(item, key.removesuffix("_heldout"))
+        if isinstance(value, Phrases):
+            value = value.heldout if key.endswith("_heldout") else value.train
+        row[key] = list(value) if isinstance(value, tuple) else value
     return row
 
 
@@ -197,34 +178,32 @@ def _build(data: Mapping[str, Any], where: str) -> Schema:
     check_schema(schema, where, read.found, read.incomplete)
     if rules and not Path(where).is_relative_to(catalog("corpora")):
         # Those of shipped worlds are checked by the tests, and again where a task uses them.
-        from .checks import check_rules
-
         check_rules(schema, where)
     return schema
 
 
+def _plain(row: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
+    """The entries of a row that are no phrases, as a schema keeps them."""
+    made: dict[str, Any] = {}
+    for key, value in row.items():
+        if key != "like" and key.removesuffix("_heldout") not in (*_WORDING, "lead"):
+            kind = kinds[key]
+            made[key] = tuple(value) if kind is list else float(value) if kind is float else value
+    return made
+
+
 def _rule(name: str, row: Mapping[str, Any]) -> Rule:
     asked = {kind: _phrases(row, kind) for kind in _ASKED}
-    least, most = str(row.get("least", "")), str(row.get("most", ""))
-    return Rule(name, str(row.get("path", "")), **asked, least=least, most=most)
+    return Rule(name, **asked, **{"path": "", **_plain(row, _RULE)})
 
 
 def _type(name: str, row: Mapping[str, Any]) -> EntityType:
-    noun = str(row.get("noun", name.replace("_", " ")))
-    facets = _texts(row, "facets")
-    return EntityType(
-        name=name,
-        noun=noun,
-        plural=str(row.get("plural", noun + "s")),
-        share=float(row.get("share", 1.0)),
-        names=str(row.get("names", "")),
-        lead=_phrases(row, "lead"),
-        hub=bool(row.get("hub", False)),
-        facets=facets,
-        pronouns=_texts(row, "pronouns") or ("it/its",),
-        reference=str(row.get("reference", f"the {noun}")),
-        alias=str(row.get("alias", "")),
-    )
+    noun = row.get("noun", name.replace("_", " "))
+    made = {"noun": noun, "plural": f"{noun}s", "share": 1.0, "names": "",
+            "reference": f"the {noun}", **_plain(row, _TYPE)}  # fmt: skip
+    if not made.get("pronouns"):
+        made["pronouns"] = ("it/its",)
+    return EntityType(name, lead=_phrases(row, "lead"), **made)
 
 
 def _with_wording(
@@ -249,37 +228,14 @@ def _with_wording(
 
 
 def _property(name: str, row: Mapping[str, Any], relation: bool) -> Property:
-    return Property(
-        name=name,
-        source=row.get("source", ""),
-        target=row.get("target", "") if relation else None,
-        cardinality=cast(Cardinality, row.get("cardinality", "n-1")),
-        **{kind: _phrases(row, kind) for kind in _WORDING},
-        acyclic=bool(row.get("acyclic", False)),
-        symmetric=bool(row.get("symmetric", False)),
-        presence=float(row.get("presence", 1.0)),
-        value=None if relation else cast(ValueKind, row.get("value", "count")),
-        low=int(row.get("low", 0)),
-        high=int(row.get("high", 0)),
-        unit=str(row.get("unit", "")),
-        categories=_texts(row, "categories"),
-        more=str(row.get("more", "")),
-        less=str(row.get("less", "")),
-        target_facet=str(row.get("target_facet", "")),
-        gap=float(row.get("gap", 0.0)),
-        ordered=bool(row.get("ordered", False)),
-        after=str(row.get("after", "")),
-        latest=int(row.get("latest", 0)),
-        within=str(row.get("within", "")),
-    )
-
-
-def _texts(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    return tuple(cast(Sequence[str], row.get(key, ())))
+    made: dict[str, Any] = {"source": "", "target": None, "cardinality": "n-1"}
+    made |= {"target": ""} if relation else {"value": "count"}
+    made |= _plain(row, _RELATION if relation else _ATTRIBUTE)
+    return Property(name, **made, **{kind: _phrases(row, kind) for kind in _WORDING})
 
 
 def _phrases(row: Mapping[str, Any], key: str) -> Phrases:
-    return Phrases(_texts(row, key), _texts(row, f"{key}_heldout"))
+    return Phrases(tuple(row.get(key, ())), tuple(row.get(f"{key}_heldout", ())))
 
 
 def _wrong(

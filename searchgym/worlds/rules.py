@@ -236,19 +236,14 @@ _KNOWN: WeakKeyDictionary[World, DerivedWorld] = WeakKeyDictionary()
 
 
 def derived(world: World) -> DerivedWorld:
-    """Return :func:`derive` of a world, worked out once while the world lives."""
-    if isinstance(world, DerivedWorld):
-        return world
-    if world not in _KNOWN:
-        _KNOWN[world] = derive(world)
-    return _KNOWN[world]
-
-
-def derive(world: World) -> DerivedWorld:
-    """The world with every fact its schema's rules imply.
+    """The world with every fact its schema's rules imply, worked out once while the world lives.
 
     Raises ``WorldError`` for a rule that implies more than ``MOST_PER_ENTITY`` facts per entity.
     """
+    if isinstance(world, DerivedWorld):
+        return world
+    if world in _KNOWN:
+        return _KNOWN[world]
     schema = with_rules(world.schema)
     table = _Table(world, schema)
     for rule in world.schema.rules:
@@ -260,7 +255,8 @@ def derive(world: World) -> DerivedWorld:
         "property_of": table.property.astype(np.int16),
         "object_of": table.object,
     }
-    return DerivedWorld(**columns, parts_indptr=table.indptr, parts_of=table.parts)
+    _KNOWN[world] = DerivedWorld(**columns, parts_indptr=table.indptr, parts_of=table.parts)
+    return _KNOWN[world]
 
 
 class _Table:

@@ -12,7 +12,6 @@ from searchgym.corpora.load import load_corpus
 from searchgym.envs.search import SearchEnv
 from searchgym.evaluation.run import evaluate
 from searchgym.tasks.families import FAMILIES
-from searchgym.tasks.taskset import TaskSet
 from tests.cli.conftest import Cli
 
 SMALL = ["-s", "entities=400"]
@@ -25,7 +24,7 @@ def written(cli: Cli, tmp_path: Path) -> Path:
     facts = done.json
     assert facts["entities"] == facts["passages"] == 400
     assert facts["tasks proved"] + facts["tasks dropped"] == len(FAMILIES) * 5
-    assert len(TaskSet.load(out / "tasks.jsonl")) == facts["tasks proved"]
+    assert len((out / "tasks.jsonl").read_text().splitlines()) == facts["tasks proved"]
     assert load_corpus(out / "passages.jsonl").digest == facts["corpus digest"]
     return out
 

@@ -15,8 +15,8 @@ from searchgym.errors import TaskError
 from searchgym.tasks.audit import verify
 from searchgym.tasks.build import build_tasks
 from searchgym.tasks.families import make_family
+from searchgym.tasks.records import task_from_dict, task_to_dict
 from searchgym.tasks.solver import Solver
-from searchgym.tasks.taskset import task_from_dict, task_to_dict
 from searchgym.types import ABSTAIN, Task
 from searchgym.worlds.rules import derived as derived_of
 from searchgym.worlds.schema import Phrases, Rule

@@ -9,7 +9,7 @@ import pytest
 from searchgym.scoring import score_answer
 from searchgym.tasks.build import build_tasks
 from searchgym.tasks.context import joined_answers, number_answers
-from searchgym.tasks.draft import dispersion, treewidth
+from searchgym.tasks.draft import minimal_cover, treewidth
 from searchgym.tasks.families import FAMILIES
 from searchgym.tasks.solver import Solver
 from searchgym.text import normalise_answer
@@ -79,7 +79,7 @@ def test_difficulty_is_what_it_says(built):
         stated = [
             {s.passage for s in corpus.statements(e.fact)} for e in task.graph.edges if e.fact >= 0
         ]
-        assert task.difficulty.dispersion == dispersion(stated)
+        assert task.difficulty.dispersion == len(minimal_cover(stated))
         assert task.hops == task.difficulty.hops
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from searchgym.errors import TaskError
-from searchgym.tasks.solver import Solver, solve
+from searchgym.tasks.solver import Solver
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph
 
 from .tiny import make_world
@@ -42,6 +42,10 @@ def _graph(nodes, edges, answer="", operation="lookup"):
         answer,
         operation,
     )
+
+
+def solve(graph, world):
+    return Solver(world).solve(graph)
 
 
 def test_lookup_reads_only_what_is_given(world):
@@ -143,6 +147,8 @@ def test_unreadable_graphs_are_errors(world):
     )
     with pytest.raises(TaskError, match=r"operation 'lokup'.*lookup"):
         solve(replace(good, operation="lokup"), world)
+    with pytest.raises(TaskError, match=r"'argmin' does not take 'd'"):
+        solve(replace(good, operation="argmin:d"), world)
     with pytest.raises(TaskError, match="node 'x'"):
         solve(replace(good, answer="x"), world)
     with pytest.raises(TaskError, match=r"property 'directer'.*director"):

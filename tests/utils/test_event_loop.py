@@ -34,7 +34,7 @@ def test_blocking_and_asynchronous_callers_share_a_loop() -> None:
     background = BackgroundLoop(NAME)
     name, loop = background.wait(where())
     assert name == NAME
-    assert asyncio.run(background.hand_over(where())) == (NAME, loop)
+    assert asyncio.run(background.arun(where())) == (NAME, loop)
     background.close()
     assert threads() == 0
     assert background.wait(where())[0] == NAME, "a later call starts anew"
@@ -75,7 +75,7 @@ def test_cancelling_an_asynchronous_caller_cancels_the_work() -> None:
             ended.set()
 
     async def impatient() -> None:
-        await asyncio.wait_for(background.hand_over(endless()), 0.1)
+        await asyncio.wait_for(background.arun(endless()), 0.1)
 
     with pytest.raises(TimeoutError):
         asyncio.run(impatient())

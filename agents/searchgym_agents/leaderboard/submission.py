@@ -36,7 +36,7 @@ from searchgym.evaluation.run import asked_digest, evaluate, settings_of
 from searchgym.rewards.reward import Reward
 from searchgym.scoring import SCORING_VERSION
 from searchgym.storage.files import read_json
-from searchgym.tasks.taskset import task_from_dict
+from searchgym.tasks.records import task_from_dict
 from searchgym.types import Task, TurnRequest
 from searchgym.utils.trust import registered_only
 

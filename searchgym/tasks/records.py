@@ -1,17 +1,15 @@
-"""Ordered tasks with a digest, saved as JSON lines: one object per task, exact round trip."""
+"""Tasks as records, one JSON object a line with an exact round trip, and checks of them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, TaskError, unknown, unknown_id
-from ..storage.files import parse_json
+from ..errors import DataError, TaskError, unknown
+from ..storage.files import write_whole
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
 
 _NAMES = tuple(f.name for f in fields(Task))
@@ -132,86 +130,7 @@ def _are_forms(forms: object) -> bool:
     )
 
 
-class TaskSet(Sequence[Task]):
-    """Tasks in the given order; ids must differ (``TaskError``)."""
-
-    def __init__(self, tasks: Iterable[Task]) -> None:
-        self._tasks = tuple(tasks)
-        self._position: dict[str, int] = {}
-        for i, task in enumerate(self._tasks):
-            if self._position.setdefault(task.id, i) != i:
-                raise TaskError(f"task id {task.id!r} occurs twice; ids must differ")
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def __getitem__(self, index: int) -> Task:  # type: ignore[override]
-        return self._tasks[index]
-
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self._tasks)
-
-    def position(self, task_id: str) -> int:
-        """Index of a task id; ``TaskError`` if unknown."""
-        try:
-            return self._position[task_id]
-        except KeyError:
-            raise TaskError(unknown_id("task id", task_id, self._position)) from None
-
-    def get(self, task_id: str) -> Task:
-        """The task with this id; ``TaskError`` if unknown."""
-        return self._tasks[self.position(task_id)]
-
-    def by_family(self) -> dict[str, TaskSet]:
-        """Families in order of first occurrence."""
-        tasks_of: dict[str, list[Task]] = {}
-        for task in self._tasks:
-            tasks_of.setdefault(task.family, []).append(task)
-        return {name: TaskSet(tasks) for name, tasks in tasks_of.items()}
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 (hex, 16 characters) over the tasks' records in order."""
-        h = hashlib.sha256()
-        for task in self._tasks:
-            h.update(_line(task).encode("utf-8", "surrogatepass"))
-        return h.hexdigest()[:16]
-
-    def save(self, path: str | Path) -> None:
-        """Write one JSON object per line, whole or not at all."""
-        target = Path(path)
-        partial = target.with_name(target.name + ".part")
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(map(_line, self._tasks))
-        partial.replace(target)
-
-    @classmethod
-    def load(cls, path: str | Path) -> TaskSet:
-        """Read what ``save`` wrote. ``DataError`` names file and line of the first broken one."""
-        tasks = []
-        try:
-            with Path(path).open(encoding="utf-8") as file:
-                for number, line in enumerate(file, 1):
-                    tasks.append(_task(line, f"{path}:{number}"))
-        except OSError as error:
-            raise DataError(f"cannot read tasks from {path}: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path} is not UTF-8 text: {error.reason}") from None
-        return cls(tasks)
-
-
-def _line(task: Task) -> str:
-    return json.dumps(task_to_dict(task), ensure_ascii=False, sort_keys=True) + "\n"
-
-
-def _task(line: str, where: str) -> Task:
-    try:
-        record = parse_json(line, where)
-    except DataError as error:
-        raise DataError(f"{where}: not JSON: {str(error).partition(': ')[2]}") from None
-    if not isinstance(record, dict):
-        raise DataError(f"{where}: expected a JSON object, got {type(record).__name__}")
-    try:
-        return task_from_dict(record)
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from None
+def save_tasks(tasks: Iterable[Task], path: str | Path) -> None:
+    """Write one JSON object per line, whole or not at all."""
+    lines = (json.dumps(task_to_dict(t), ensure_ascii=False, sort_keys=True) for t in tasks)
+    write_whole(Path(path), "".join(f"{line}\n" for line in lines))

@@ -19,7 +19,7 @@ import importlib, pkgutil
 import gymnasium as gym
 import searchgym
 from gymnasium.utils.env_checker import check_env
-from searchgym.envs.curriculum import CurriculumWrapper, VectorCurriculumWrapper
+from searchgym.wrappers import CurriculumWrapper, VectorCurriculumWrapper
 from searchgym.errors import MissingExtraError
 
 for name in searchgym.__all__:

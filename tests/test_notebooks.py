@@ -8,8 +8,7 @@ import nbformat
 import pytest
 
 from docsite.notebooks import execute
-from searchgym.llms.gguf import to_folder
-from searchgym.llms.models import KIND, SOURCE
+from searchgym.llms.models import KIND, SOURCE, to_folder
 
 from .llms.tiny_gguf import write_gguf
 

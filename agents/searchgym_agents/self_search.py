@@ -18,7 +18,7 @@ from searchgym.batching import retried
 from searchgym.dialects.base import SELF_SEARCH, get_dialect
 from searchgym.dialects.escape import clean
 from searchgym.dialects.masks import overlap
-from searchgym.dialects.self_search import Block, SelfSearch, blocks
+from searchgym.dialects.search_r1 import Block, SelfSearch, blocks
 from searchgym.dialects.tags import trim
 from searchgym.errors import DialectError, EngineError, EpisodeError
 from searchgym.llms.base import Completion, Generator, GenRequest, Sampling, require

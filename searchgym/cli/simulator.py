@@ -196,7 +196,7 @@ def train(
     from ..llms.sft_data import encode, pretrained, read_pairs, untrained
 
     with working("loading …"):
-        from ..llms.precision import training_dtype
+        from ..llms.acceleration import training_dtype
         from ..llms.sft import FINE_TUNING, SftConfig, SftTrainer
         from ..llms.sft import train as run
         from ..storage.files import file_digest

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, TypedDict
 
 from ..dialects.base import Dialect, get_dialect
-from ..dialects.calls import loads
+from ..dialects.calls import loads, tool_table
 from ..types import Access, Action, Answer, Call, Search, Segment, ToolSpec, TurnRequest
 from .episode import Episode
 
@@ -36,17 +36,7 @@ class Chat(TypedDict):
 
 def schemas(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
     """Return tools in the form that chat templates and servers take."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": dict(tool.parameters),
-            },
-        }
-        for tool in tools
-    ]
+    return [{"type": "function", "function": tool_table(tool)} for tool in tools]
 
 
 def messages_of(source: Episode | TurnRequest) -> Chat:

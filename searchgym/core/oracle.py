@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..dialects.base import get_dialect
-from ..dialects.self_search import SelfSearch
+from ..dialects.search_r1 import SelfSearch
 from ..errors import EpisodeError
 from ..types import Action, Answer, Hit, Passage, Search, Task
 from .episode import Episode

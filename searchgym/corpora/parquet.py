@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..dialects.published import SEARCH_R1
+from ..dialects.prompts import SEARCH_R1
 from ..errors import DataError, MissingExtraError
 from ..storage.files import replacing
 from ..types import Task

@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from searchgym.dialects.base import View
-from searchgym.dialects.calls import canonical_call
-from searchgym.dialects.escape import PassageCache, escape_tags
-from searchgym.dialects.instructions import NO_SEARCH, limits, opening
-from searchgym.dialects.tags import MALFORMED, Tag, TagDialect
-from searchgym.errors import DialectError
-from searchgym.types import Action, Call, Invalid, Page, Parsed, Passage, Ranking, Search, Span
+from ..errors import DialectError
+from ..types import Action, Call, Invalid, Parsed, Passage, Ranking, Search, Span
+from .base import View
+from .calls import canonical_call
+from .escape import escape_tags
+from .instructions import NO_SEARCH, limits, opening
+from .tags import MALFORMED, Tag, TagDialect
 
 _BEGIN, _END = "<|begin_of_query|>", "<|end_of_query|>"
 _TOOL = re.compile(r"(1-hop|2-hop|pagerank|similar):\s*+", re.IGNORECASE)
@@ -54,7 +54,6 @@ class AgentGL(TagDialect):
     def __init__(self) -> None:
         super().__init__()
         self.renders = self.renders | {Call}
-        self._tail = PassageCache(self._write_tail)
 
     # --- reading ------------------------------------------------------------------------------
     def _read(self, text: str, tag: Tag, opened: int, closed: int, cut: int) -> Parsed:
@@ -101,18 +100,15 @@ class AgentGL(TagDialect):
 
     def render_action(self, action: Action, thought: str = "") -> str:
         action = self.canonical(action)
-        if isinstance(action, Search):
-            body = f"{_BEGIN} {action.queries[0]} {_END}"
-        elif isinstance(action, Call):
-            name, argument = next(
-                (name, argument)
-                for name, (tool, argument, others) in _CALLS.items()
-                if tool == action.tool and others.items() <= action.args.items()
-            )
-            body = f"{_BEGIN}{name}:{action.args[argument]}{_END}"
-        else:
+        if not isinstance(action, Call):
             return super().render_action(action, thought)
-        return self._think(escape_tags(thought).strip()) + body
+        name, argument = next(
+            (name, argument)
+            for name, (tool, argument, others) in _CALLS.items()
+            if tool == action.tool and others.items() <= action.args.items()
+        )
+        body = f"{_BEGIN}{name}:{action.args[argument]}{_END}"
+        return self._think(self._text(thought)) + body
 
     def instructions(self, view: View) -> str:
         parts = [opening(view), "Think between <think> and </think>."]
@@ -152,17 +148,6 @@ class AgentGL(TagDialect):
     def _wrap(self, body: str) -> str:
         return f"\n\n<|begin_of_documents|>\n{body}\n<|end_of_documents|>\n\n"
 
-    def render_page(self, page: Page, text: str, *, part: int, parts: int) -> str:
-        head = f"{self._line(page.title)} {self._line(page.url)} (part {part} of {parts})"
-        return self._wrap(f"{head}\n{escape_tags(text)}")
-
-    def render_stub(self, page_title: str, url: str, text: str, *, part: int = 1) -> str:
-        head = f"{self._line(page_title)} {self._line(url)} (part {part}, shortened)"
-        return self._wrap(f"{head}\n{escape_tags(text)}")
-
-    def render_missing(self, url: str) -> str:
-        return self._wrap(f"No page has the URL {self._line(url)}")
-
     def render_invalid(self, reason: str) -> str:
         hint = (
             f"Write {_BEGIN} query {_END} or <answer> answer </answer>."
@@ -170,6 +155,3 @@ class AgentGL(TagDialect):
             else "Try again."
         )
         return f"\nThat was not a valid action: {self._line(reason)}. {hint}\n"
-
-    def render_report(self, text: str) -> str:
-        return self._wrap(escape_tags(text).strip())

@@ -7,14 +7,11 @@ The instructions are our own words; ``instructions="asearcher"`` gives its autho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-from searchgym.dialects.base import View
-from searchgym.dialects.escape import PassageCache, escape_tags
-from searchgym.dialects.instructions import tag_instructions
-from searchgym.dialects.tags import TagDialect, headed
-from searchgym.types import Page, Passage, Ranking
+from ..types import Page, Passage, Ranking
+from .escape import escape_tags
+from .tags import TagDialect
 
 DOCUMENT_CHARS = 5_000
 """Characters of a search result that are shown (title included)."""
@@ -30,21 +27,10 @@ class ASearcher(TagDialect):
     TOOLS_FIRST: ClassVar[bool] = False
     THINKING: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        parallel: bool = False,
-        judge: bool = False,
-        delegate: bool = False,
-        tools: bool = False,
-    ) -> None:
-        super().__init__(
-            parallel=parallel, access=True, judge=judge, delegate=delegate, tools=tools
-        )
-        self._tail = PassageCache(self._write_tail, longest=2 * DOCUMENT_CHARS)
+    longest: ClassVar[int] = 2 * DOCUMENT_CHARS
 
-    def instructions(self, view: View) -> str:
-        return tag_instructions(view, self.renders, parallel=self.parallel)
+    def __init__(self, **flags: bool) -> None:
+        super().__init__(access=True, **flags)
 
     def question(self, text: str) -> str:
         return f"Question: {escape_tags(text).strip()}\n\n<think>\n"
@@ -53,11 +39,6 @@ class ASearcher(TagDialect):
         title, text = self._line(passage.title), passage.text
         document = f"{title}\n{text}" if title else text
         return f"]({self._line(passage.url)}):\n{escape_tags(document[:DOCUMENT_CHARS])}"
-
-    def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
-        if len(groups) == 1:
-            return self._wrap(self._docs(groups[0][1]))
-        return self._wrap(headed([(self._line(q), self._docs(hits)) for q, hits in groups]))
 
     def _docs(self, hits: Ranking) -> str:
         if not hits:
@@ -82,9 +63,6 @@ class ASearcher(TagDialect):
             f"That was not a valid action: {self._line(reason)}. Close the thought, then write one "
             f"of {', '.join(t.open + ' … ' + t.close for t in self._tags)}."
         )
-
-    def render_report(self, text: str) -> str:
-        return self._wrap(escape_tags(text).strip())
 
     def _think(self, thought: str) -> str:
         return f"{thought}\n</think>\n\n" if thought else "</think>\n\n"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast, runtime_checkable
 
-from searchgym.errors import CardError, DialectError, unknown
-from searchgym.objects import check_fits, from_spec, load_known, load_object
-from searchgym.plugins import Registry
-from searchgym.types import Action, Call, Page, Parsed, Ranking, ToolSpec
+from ..errors import CardError, DialectError, unknown
+from ..objects import check_fits, from_spec, load_known, load_object
+from ..plugins import Registry
+from ..types import Action, Call, Page, Parsed, Ranking, ToolSpec
 
 
 class View(NamedTuple):
@@ -189,7 +189,7 @@ DIALECTS = Registry(
     package="searchgym.dialects",
 )
 """Name → where it lives. The callable takes boolean keyword options, listed in ``FLAGS``."""
-SELF_SEARCH: dict[str, str] = {"search_r1_self": "searchgym.dialects.self_search:SelfSearch"}
+SELF_SEARCH: dict[str, str] = {"search_r1_self": "searchgym.dialects.search_r1:SelfSearch"}
 """The self-search forms of dialects (their name and ``_self``), which ``engine="self"`` chooses.
 Kept apart from ``DIALECTS``: they write answers only."""
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from searchgym.dialects.escape import clean, one_line
-from searchgym.errors import DialectError
-from searchgym.types import OWN_ACTIONS, Call, Invalid, ToolSpec
+from ..errors import DialectError
+from ..types import OWN_ACTIONS, Call, Invalid, ToolSpec
+from .escape import clean, one_line
 
 OWN_FORM: Final = OWN_ACTIONS | {"answer", "judge", "delegate"}
 """Actions that a dialect writes in a form of its own; never a call."""
@@ -81,14 +81,15 @@ def call_specs(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
     return [tool for tool in tools if tool.name not in OWN_ACTIONS]
 
 
+def tool_table(tool: ToolSpec) -> dict[str, Any]:
+    """A tool's name, description and parameters, as servers and chat templates take them."""
+    parameters = dict(tool.parameters)
+    return {"name": tool.name, "description": tool.description, "parameters": parameters}
+
+
 def listed(tools: Iterable[ToolSpec]) -> str:
     """Tools for instructions, a JSON signature per line."""
-    return "\n".join(
-        dumps(
-            {"name": t.name, "description": t.description, "parameters": dict(t.parameters)}
-        ).replace("<", "\\u003c")
-        for t in tools
-    )
+    return "\n".join(dumps(tool_table(tool)).replace("<", "\\u003c") for tool in tools)
 
 
 def _tidy(value: Any, depth: int) -> Any:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from searchgym.types import Passage
+from ..types import Passage
 
 TAGS: Final = (
     "think",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from searchgym.dialects.base import View
-from searchgym.dialects.calls import call_specs, listed
-from searchgym.types import ABSTAIN, Access, Call, Delegate, Judge, ToolSpec
+from ..types import ABSTAIN, Access, Call, Delegate, Judge, ToolSpec
+from .base import View
+from .calls import call_specs, listed
 
 NO_SEARCH = "Searching is not possible; answer from what you know."
 

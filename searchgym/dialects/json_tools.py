@@ -7,18 +7,11 @@ with ``\\u003c``. An answer is a call of the tool ``answer``, or an ``<answer>``
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from searchgym.dialects.base import Described, View
-from searchgym.dialects.calls import OWN_FORM, call_of, canonical_call, read_object, write_call
-from searchgym.dialects.calls import dumps as _dumps
-from searchgym.dialects.calls import loads as _loads
-from searchgym.dialects.escape import PassageCache, clean, escape_tags, one_line
-from searchgym.dialects.instructions import NO_SEARCH, callable_tools, limits, opening
-from searchgym.dialects.tags import MAX_QUERIES, TOO_MANY, checked_queries, make_tag, thoughts, trim
-from searchgym.errors import DialectError
-from searchgym.types import (
+from ..errors import DialectError
+from ..types import (
     Access,
     Action,
     Answer,
@@ -33,6 +26,11 @@ from searchgym.types import (
     Search,
     Span,
 )
+from .base import View
+from .calls import OWN_FORM, call_of, dumps, loads, read_object, tool_table, write_call
+from .escape import clean, escape_tags, one_line
+from .instructions import NO_SEARCH, callable_tools, limits, opening
+from .tags import MAX_QUERIES, TOO_MANY, TextDialect, make_tag, thoughts, trim
 
 _CALL = make_tag("tool_call")
 _ANSWER = make_tag("answer")
@@ -43,24 +41,28 @@ _VALUES = {
     key: re.compile(_VALUE.format(key), re.DOTALL) for key in ("query", "url", "answer", "task")
 }
 _SHOWN_NAME = 40
+_FORMS: Mapping[str, tuple[str, Any, str]] = {
+    "search": ("query", lambda text: Search((text,)), "search"),
+    "access": ("url", Access, "access"),
+    "answer": ("answer", Answer, "answer"),
+    "delegate": ("task", Delegate, "task"),
+}
+"""Name of a call → its argument, what it becomes, and the kind of the argument's span."""
 
 
 def _spec(name: str, description: str, key: str, kind: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": description,
-        "parameters": {"type": "object", "properties": {key: {"type": kind}}, "required": [key]},
-    }
+    properties = {"type": "object", "properties": {key: {"type": kind}}, "required": [key]}
+    return {"name": name, "description": description, "parameters": properties}
 
 
 def _decode(literal: str) -> str | None:
     try:
-        return str(_loads(f'"{literal}"'))
+        return str(loads(f'"{literal}"'))
     except ValueError:
         return None
 
 
-class JsonTools(Described):
+class JsonTools(TextDialect):
     """Options: ``parallel``, several calls of ``search`` in one turn, or a list ``queries``;
     ``tools``, calls of any other tool by its name; ``native``, for chat templates that describe the
     tools and wrap results themselves: instructions and results leave both out."""
@@ -71,12 +73,12 @@ class JsonTools(Described):
     def __init__(
         self, *, parallel: bool = False, tools: bool = False, native: bool = False
     ) -> None:
+        super().__init__()
         self.parallel, self._calls, self.native = parallel, tools, native
         # Where several calls may follow each other, generation must not stop after the first.
         self.stop: tuple[str, ...] = (_ANSWER.close,) if parallel else (_CALL.close, _ANSWER.close)
         kinds = {Search, Access, Answer, Judge, Delegate}
-        self.renders: frozenset[type] = frozenset(kinds | {Call} if tools else kinds)
-        self._tail = PassageCache(self._write_tail)
+        self.renders = frozenset(kinds | {Call} if tools else kinds)
 
     # --- reading ------------------------------------------------------------------------------
     def parse(self, text: str) -> Parsed:
@@ -152,28 +154,17 @@ class JsonTools(Described):
             if not isinstance(useful, bool):
                 return Invalid('judge needs "useful": true or false'), ()
             return Judge(useful), (Span("judge", *trim(text, start, end)),)
-        kind: tuple[str, Callable[[str], Action]]
-        match name:
-            case "search":
-                kind = "query", lambda s: Search((s,))
-            case "access":
-                kind = "url", Access
-            case "answer":
-                kind = "answer", Answer
-            case "delegate":
-                kind = "task", Delegate
-            case str():
-                return Invalid(f"unknown tool {one_line(clean(name))[:_SHOWN_NAME]!r}"), ()
-            case _:
-                return Invalid("the name of a tool is a string"), ()
-        key, make = kind
+        if not isinstance(name, str):
+            return Invalid("the name of a tool is a string"), ()
+        if name not in _FORMS:
+            return Invalid(f"unknown tool {one_line(clean(name))[:_SHOWN_NAME]!r}"), ()
+        key, make, label = _FORMS[name]
         value = arguments.get(key)
         if not isinstance(value, str):
             return Invalid(f'{name} needs "{key}", a string'), ()
         content = clean(value).strip()
         if not content:
             return Invalid(f"empty {key}"), ()
-        label = "search" if key == "query" else "access" if key == "url" else key
         return make(content), (Span(label, *self._locate(text, start, end, key, value)),)
 
     def _read_queries(
@@ -198,44 +189,26 @@ class JsonTools(Described):
         return span
 
     # --- writing ------------------------------------------------------------------------------
-    def canonical(self, action: Action) -> Action:
-        if isinstance(action, Invalid):
-            raise DialectError(f"dialect {self.name!r} cannot write Invalid")
-        if isinstance(action, Judge):
-            return Judge(bool(action.useful))
-        if isinstance(action, Call):
-            if Call not in self.renders:
-                raise DialectError(f"dialect {self.name!r} cannot write Call; use '+tools'")
-            return canonical_call(action)
-        if isinstance(action, Search):
-            queries = (clean(q).strip() for q in action.queries)
-            return checked_queries(queries, self.name, parallel=self.parallel)
-        text = clean(action[0]).strip()
-        if not text:
-            raise DialectError(f"{type(action).__name__} needs a text that is not empty")
-        return type(action)(text)
+    def _text(self, text: str) -> str:
+        return clean(text).strip()
 
     def render_action(self, action: Action, thought: str = "") -> str:
         action = self.canonical(action)
-        calls: list[tuple[str, dict[str, object]]]
+        calls: list[tuple[str, Mapping[str, Any]]]
         if isinstance(action, Search):
             calls = [("search", {"query": q}) for q in action.queries]
         elif isinstance(action, Call):
-            calls = [(action.tool, dict(action.args))]
-        elif isinstance(action, Access):
-            calls = [("access", {"url": action.url})]
+            calls = [(action.tool, action.args)]
         elif isinstance(action, Judge):
             calls = [("judge", {"useful": action.useful})]
-        elif isinstance(action, Delegate):
-            calls = [("delegate", {"task": action.task})]
         else:
-            assert isinstance(action, Answer)
-            calls = [("answer", {"answer": action.text})]
+            name = type(action).__name__.lower()
+            calls = [(name, {_FORMS[name][0]: action[0]})]
         thought = escape_tags(thought).strip()
         head = f"<think>\n{thought}\n</think>\n\n" if thought else ""
         return head + "\n".join([self._call(name, args) for name, args in calls])
 
-    def _call(self, name: str, arguments: dict[str, object]) -> str:
+    def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
         return f"{_CALL.open}\n{write_call(name, arguments)}\n{_CALL.close}"
 
     def _wrap(self, *bodies: str) -> str:
@@ -246,7 +219,7 @@ class JsonTools(Described):
 
     def _write_tail(self, passage: Passage) -> str:
         fields = {"title": passage.title, "url": passage.url, "text": passage.text}
-        return _dumps({key: escape_tags(value) for key, value in fields.items()})[1:]
+        return dumps({key: escape_tags(value) for key, value in fields.items()})[1:]
 
     def _docs(self, hits: Ranking) -> str:
         tail = self._tail
@@ -255,22 +228,22 @@ class JsonTools(Described):
     def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
         docs = self._docs
         bodies = [
-            f'{{"query": {_dumps(escape_tags(query))}, "results": [{docs(hits)}]}}'
+            f'{{"query": {dumps(escape_tags(query))}, "results": [{docs(hits)}]}}'
             for query, hits in groups
         ]
         return self._wrap(*bodies)
 
     def render_call(self, call: Call, text: str, hits: Ranking) -> str:
-        body = f'{{"tool": {_dumps(escape_tags(call.tool))}'
+        body = f'{{"tool": {dumps(escape_tags(call.tool))}'
         if text:
-            body += f', "output": {_dumps(escape_tags(text))}'
+            body += f', "output": {dumps(escape_tags(text))}'
         if hits:
             body += f', "results": [{self._docs(hits)}]'
         return self._wrap(body + "}")
 
     def _object(self, **fields: object) -> str:
         safe = {k: escape_tags(v) if isinstance(v, str) else v for k, v in fields.items()}
-        return self._wrap(_dumps(safe))
+        return self._wrap(dumps(safe))
 
     def render_page(self, page: Page, text: str, *, part: int, parts: int) -> str:
         return self._object(title=page.title, url=page.url, part=part, parts=parts, text=text)
@@ -305,13 +278,7 @@ class JsonTools(Described):
             if tool.name not in OWN_FORM and not self._calls:
                 continue
             if view.role != "planner" and (tool.name == "access" or view.queries_left != 0):
-                specs.append(
-                    {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": dict(tool.parameters),
-                    }
-                )
+                specs.append(tool_table(tool))
         parts = [opening(view)]
         searching = any(tool.name == "search" for tool in view.tools) and view.queries_left != 0
         if view.role != "planner" and not searching and not callable_tools(view, self.renders):
@@ -327,10 +294,10 @@ class JsonTools(Described):
         if self.native:  # the template lists the tools and says how they are called
             own = [spec for spec in specs if spec["name"] in ("judge", "delegate")]
             if own:
-                parts.append("Besides, you may call " + " and ".join(map(_dumps, own)) + ".")
+                parts.append("Besides, you may call " + " and ".join(map(dumps, own)) + ".")
             parts.append("To finish, write only the answer itself, <answer> like this </answer>.")
             return " ".join(parts) + "\n\n"
-        listed = "\n".join(_dumps({"type": "function", "function": spec}) for spec in specs)
+        listed = "\n".join(dumps({"type": "function", "function": spec}) for spec in specs)
         return (
             f"{' '.join(parts)}\n\nYour tools, one JSON signature per line:\n{listed}\n\n"
             "After thinking between <think> and </think>, call a tool like this:\n"

@@ -1,7 +1,7 @@
 """Loss masks over sampled tokens, from what was recorded when the text was parsed.
 
 "The policy wrote it" and "it is trained on" are different things: in self-search the policy writes
-its own search results (``searchgym.dialects.self_search``), which must not be reinforced. Parsing
+its own search results (``searchgym.dialects.search_r1``), which must not be reinforced. Parsing
 records such stretches as spans of kind ``MASKED``. Masks are computed from these spans and the
 character ends of the sampled tokens; text is never searched, decoded or encoded again, so
 repeated blocks, line breaks and tokens across a block's edge cannot shift them.
@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import EpisodeError
 from ..types import Span
-
-MASKED = "masked"
-"""Kind of a span that the policy wrote and is not trained on; it includes the block's tags."""
+from .tags import MASKED
 
 
 def overlap(ends: Sequence[int], spans: Sequence[Span]) -> NDArray[np.bool_]:

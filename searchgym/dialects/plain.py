@@ -10,13 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from searchgym.dialects.base import Described, View
-from searchgym.dialects.calls import canonical_call, listed, read_call, write_call
-from searchgym.dialects.escape import INVISIBLE, PassageCache, clean, loosely, one_line
-from searchgym.dialects.instructions import NO_SEARCH, callable_tools, limits, opening
-from searchgym.dialects.tags import checked_queries, split_queries, spread_hashes, trim
-from searchgym.errors import DialectError
-from searchgym.types import (
+from ..types import (
     Access,
     Action,
     Answer,
@@ -31,8 +25,14 @@ from searchgym.types import (
     Search,
     Span,
 )
+from .base import View
+from .calls import listed, read_call, write_call
+from .escape import INVISIBLE, clean, loosely, one_line
+from .instructions import NO_SEARCH, callable_tools, limits, opening
+from .tags import BAD_JUDGEMENT, TextDialect, split_queries, spread_hashes, trim
 
 _WORDS = ("search", "access", "answer", "judge", "delegate")
+_KINDS = {"answer": Answer, "access": Access, "delegate": Delegate}
 
 
 def _line(words: Sequence[str]) -> re.Pattern[str]:
@@ -52,21 +52,21 @@ def _lookalike(words: Sequence[str]) -> re.Pattern[str]:
     )
 
 
-class Plain(Described):
+class Plain(TextDialect):
     """Minimal dialect. Observations are lines that can never look like an action. Option ``tools``:
     calls of any other tool, ``call: {"name": …, "arguments": {…}}``."""
 
     BASE: ClassVar[str] = "plain"
     FLAGS: ClassVar[tuple[str, ...]] = ("tools",)
-    parallel: ClassVar[bool] = True
 
     def __init__(self, *, tools: bool = False) -> None:
+        super().__init__()
+        self.parallel = True
         self.stop: tuple[str, ...] = ()
         kinds = {Search, Access, Answer, Judge, Delegate}
-        self.renders: frozenset[type] = frozenset(kinds | {Call} if tools else kinds)
+        self.renders = frozenset(kinds | {Call} if tools else kinds)
         words = (*_WORDS, "call") if tools else _WORDS
         self._action, self._lookalike = _line(words), _lookalike(words)
-        self._tail = PassageCache(self._write_tail)
 
     # --- reading ------------------------------------------------------------------------------
     def parse(self, text: str) -> Parsed:
@@ -77,7 +77,7 @@ class Plain(Described):
         before = trim(text, 0, match.start())
         thought = (Span("think", *before),) if before[0] < before[1] else ()
         start, end = trim(text, match.start(2), cut)
-        content = self._one(text[start:end])
+        content = self._text(text[start:end])
         if not content:
             return Parsed(Invalid(f"empty {kind}"), thought, cut)
         label = "task" if kind == "delegate" else kind
@@ -87,43 +87,24 @@ class Plain(Described):
             action, spans = split_queries(text, start, end)
             if isinstance(action, Search):
                 action = Search(tuple(map(one_line, action.queries)))
-        elif kind == "answer":
-            action = Answer(content)
-        elif kind == "access":
-            action = Access(content)
-        elif kind == "delegate":
-            action = Delegate(content)
         elif kind == "call":
             action = read_call(content)
             spans = () if isinstance(action, Invalid) else (Span("tool", start, end),)
+        elif kind != "judge":
+            action = _KINDS[kind](content)
         elif content.lower() in ("good", "bad"):
             action = Judge(content.lower() == "good")
         else:
-            action, spans = Invalid("a judgement is good or bad"), ()
+            action, spans = Invalid(BAD_JUDGEMENT), ()
         return Parsed(action, thought + spans, cut)
 
-    @staticmethod
-    def _one(text: str) -> str:
+    def _text(self, text: str) -> str:
         return one_line(clean(text)).strip()
 
-    # --- writing ------------------------------------------------------------------------------
-    def canonical(self, action: Action) -> Action:
-        if isinstance(action, Invalid):
-            raise DialectError("dialect 'plain' cannot write Invalid")
-        if isinstance(action, Judge):
-            return Judge(bool(action.useful))
-        if isinstance(action, Call):
-            if Call not in self.renders:
-                raise DialectError(f"dialect {self.name!r} cannot write Call; use 'plain+tools'")
-            return canonical_call(action)
-        if isinstance(action, Search):
-            queries = (spread_hashes(self._one(q)) for q in action.queries)
-            return checked_queries(queries, self.name, parallel=True)
-        text = self._one(action[0])
-        if not text:
-            raise DialectError(f"{type(action).__name__} needs a text that is not empty")
-        return type(action)(text)
+    def _query(self, text: str) -> str:
+        return spread_hashes(self._text(text))
 
+    # --- writing ------------------------------------------------------------------------------
     def render_action(self, action: Action, thought: str = "") -> str:
         action = self.canonical(action)
         if isinstance(action, Search):
@@ -138,7 +119,9 @@ class Plain(Described):
         return f"{thought}\n{line}" if thought else line
 
     def _write_tail(self, passage: Passage) -> str:
-        return f". {self._one(passage.title)} <{self._one(passage.url)}>: {self._one(passage.text)}"
+        return (
+            f". {self._text(passage.title)} <{self._text(passage.url)}>: {self._text(passage.text)}"
+        )
 
     def _rows(self, hits: Ranking) -> list[str]:
         tail = self._tail
@@ -148,13 +131,13 @@ class Plain(Described):
         blocks = []
         for query, hits in groups:
             rows = self._rows(hits) or ["  none"]
-            blocks.append("\n".join([f"results for {self._one(query)!r}:", *rows]))
+            blocks.append("\n".join([f"results for {self._text(query)!r}:", *rows]))
         return "\n" + "\n".join(blocks) + "\n"
 
     def render_call(self, call: Call, text: str, hits: Ranking) -> str:
-        rows = [f"  {self.escape(self._one(line))}" for line in text.splitlines() if line.strip()]
+        rows = [f"  {self.escape(self._text(line))}" for line in text.splitlines() if line.strip()]
         shown = "\n".join([*rows, *self._rows(hits)]) or "  none"
-        return f"\noutput of {self._one(call.tool)}:\n{shown}\n"
+        return f"\noutput of {self._text(call.tool)}:\n{shown}\n"
 
     def render_page(self, page: Page, text: str, *, part: int, parts: int) -> str:
         return self._page(page.title, page.url, f"part {part} of {parts}", text)
@@ -163,20 +146,20 @@ class Plain(Described):
         return self._page(page_title, url, f"part {part}, shortened", text)
 
     def _page(self, title: str, url: str, what: str, text: str) -> str:
-        head = f"page {self._one(title)} <{self._one(url)}> ({what}):"
+        head = f"page {self._text(title)} <{self._text(url)}> ({what}):"
         return f"\n{head}\n{self.escape(text)}\n"
 
     def render_missing(self, url: str) -> str:
-        return f"\nno page has the URL {self._one(url)}\n"
+        return f"\nno page has the URL {self._text(url)}\n"
 
     def render_invalid(self, reason: str) -> str:
         return (
-            f"\ninvalid action ({self._one(reason)}); write one line, for example\n"
+            f"\ninvalid action ({self._text(reason)}); write one line, for example\n"
             "  'search: a query' or 'answer: a name'\n"
         )
 
     def render_report(self, text: str) -> str:
-        return f"\nreport: {self._one(text)}\n"
+        return f"\nreport: {self._text(text)}\n"
 
     def escape(self, text: str) -> str:
         text = clean(text)
@@ -210,4 +193,4 @@ class Plain(Described):
         return " ".join(parts + limits(view, parallel=True)) + "\n\n"
 
     def question(self, text: str) -> str:
-        return f"question: {self._one(text)}\n"
+        return f"question: {self._text(text)}\n"

@@ -6,10 +6,10 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from searchgym.dialects.base import DIALECTS, SELF_SEARCH, Described, Dialect, get_dialect
-from searchgym.dialects.base import import_path as path_of
-from searchgym.errors import CardError, DialectError
-from searchgym.types import Access, Call, Delegate, Judge
+from ..errors import CardError, DialectError
+from ..types import Access, Call, Delegate, Judge
+from .base import DIALECTS, SELF_SEARCH, Described, Dialect, get_dialect
+from .base import import_path as path_of
 
 Reference = str | Mapping[str, Any] | Dialect
 """A name or path with flags; a table where options are more than on or off; and the dialect itself

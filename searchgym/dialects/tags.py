@@ -1,16 +1,15 @@
-"""Base of the tag dialects (``<search>…</search>``): reads and writes tagged actions."""
+"""Grammar that dialects share: spans of a text, the nearest action that can be written, and the
+base of the tag dialects (``<search>…</search>``)."""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from searchgym.dialects.base import Described
-from searchgym.dialects.escape import clean, escape_tags, one_line
-from searchgym.errors import DialectError
-from searchgym.types import (
+from ..errors import DialectError
+from ..types import (
     Access,
     Action,
     Answer,
@@ -18,14 +17,20 @@ from searchgym.types import (
     Delegate,
     Invalid,
     Judge,
+    Page,
     Parsed,
+    Passage,
     Ranking,
     Search,
     Span,
 )
+from .base import Described, View
+from .calls import canonical_call, read_call, write_call
+from .escape import PassageCache, clean, escape_tags, one_line
+from .instructions import tag_instructions
 
 _DOUBLE_HASH = re.compile("#(?=#)")
-_KINDS: dict[str, type] = {
+_KINDS: dict[str, Any] = {
     "search": Search,
     "access": Access,
     "tool": Call,
@@ -33,6 +38,8 @@ _KINDS: dict[str, type] = {
     "task": Delegate,
     "answer": Answer,
 }
+MASKED = "masked"
+"""Kind of a span that the policy wrote and is not trained on; it includes the block's tags."""
 MAX_QUERIES = 64
 """Largest number of queries in a turn of any dialect; episodes usually allow far fewer."""
 MAX_THOUGHTS = 64
@@ -131,13 +138,56 @@ def spread_hashes(query: str) -> str:
     return _DOUBLE_HASH.sub("# ", query)
 
 
-class TagDialect(Described, ABC):
+class TextDialect(Described, ABC):
+    """Base of dialects that write an action as one text; the passages of results are remembered as
+    they were written."""
+
+    parallel: bool
+    """True if one turn may hold several queries."""
+    renders: frozenset[type]
+    longest: ClassVar[int] = 4_096
+    """Characters of a passage that is remembered, at most."""
+
+    def __init__(self) -> None:
+        self._tail = PassageCache(self._write_tail, longest=self.longest)
+
+    def canonical(self, action: Action) -> Action:
+        if type(action) not in self.renders:
+            raise DialectError(
+                f"dialect {self.name!r} cannot write {type(action).__name__}; "
+                f"it writes {', '.join(sorted(t.__name__ for t in self.renders))}"
+            )
+        if isinstance(action, Search):
+            queries = map(self._query, action.queries)
+            return checked_queries(queries, self.name, parallel=self.parallel)
+        if isinstance(action, Judge):
+            return Judge(bool(action.useful))
+        if isinstance(action, Call):
+            return canonical_call(action)
+        assert not isinstance(action, Invalid)
+        text = self._text(str(action[0]))
+        if not text:
+            raise DialectError(f"{type(action).__name__} needs a text that is not empty")
+        return type(action)(text)
+
+    @abstractmethod
+    def _text(self, text: str) -> str:
+        """Write an answer, an address or a task so that it is read as it is."""
+
+    def _query(self, text: str) -> str:
+        return self._text(text)
+
+    @abstractmethod
+    def _write_tail(self, passage: Passage) -> str:
+        """Write a passage, without its rank."""
+
+
+class TagDialect(TextDialect):
     """Actions as tags. Options: ``parallel`` splits a search on ``##`` (ParallelSearch, arXiv
     2508.09303); ``access``, ``judge`` (ReSeek, arXiv 2510.00568) and ``delegate`` (CoDA) add tags;
     ``tools`` adds calls of any other tool, ``<tool>{"name": …, "arguments": {…}}</tool>``.
     """
 
-    BASE: ClassVar[str]
     FLAGS: ClassVar[tuple[str, ...]] = ("parallel", "access", "judge", "delegate", "tools")
     MARKS: ClassVar[Mapping[str, Tag]] = {}
     """Marks other than ``<kind>`` and ``</kind>``."""
@@ -155,6 +205,7 @@ class TagDialect(Described, ABC):
         delegate: bool = False,
         tools: bool = False,
     ) -> None:
+        super().__init__()
         self.parallel = parallel
         kinds = ["search"]
         kinds += ["access"] * access + ["tool"] * tools + ["judge"] * judge
@@ -163,7 +214,7 @@ class TagDialect(Described, ABC):
         self._tools = self._tags[:-1]
         self._answer = self._tags[-1]
         self.stop: tuple[str, ...] = tuple(t.close for t in self._tags)
-        self.renders: frozenset[type] = frozenset(_KINDS[k] for k in kinds)
+        self.renders = frozenset(_KINDS[k] for k in kinds)
 
     # --- reading ------------------------------------------------------------------------------
     def parse(self, text: str) -> Parsed:
@@ -206,81 +257,80 @@ class TagDialect(Described, ABC):
         if not content:
             return Parsed(Invalid(f"empty {kind}"), spans, cut)
         here: tuple[Span, ...] = (Span(kind, start, end),)
-        if kind == "search":
-            if self.parallel and "##" in content:
-                action, here = split_queries(text, start, end)
-                return Parsed(action, spans + here, cut)
-            return Parsed(Search((content,)), spans + here, cut)
-        if kind == "answer":
-            return Parsed(Answer(content), spans + here, cut)
-        if kind == "access":
-            return Parsed(Access(content), spans + here, cut)
-        if kind == "task":
-            return Parsed(Delegate(content), spans + here, cut)
-        if kind == "tool":
-            from searchgym.dialects.calls import read_call
-
-            call = read_call(content)
-            return Parsed(call, spans if isinstance(call, Invalid) else spans + here, cut)
-        verdict = content.lower()
-        if verdict not in ("good", "bad"):
-            return Parsed(Invalid(BAD_JUDGEMENT), spans, cut)
-        return Parsed(Judge(verdict == "good"), spans + here, cut)
+        action: Action
+        if kind == "search" and self.parallel and "##" in content:
+            action, here = split_queries(text, start, end)
+        elif kind == "search":
+            action = Search((content,))
+        elif kind == "tool":
+            action = read_call(content)
+            here = () if isinstance(action, Invalid) else here
+        elif kind != "judge":
+            action = _KINDS[kind](content)
+        elif (verdict := content.lower()) in ("good", "bad"):
+            action = Judge(verdict == "good")
+        else:
+            action, here = Invalid(BAD_JUDGEMENT), ()
+        return Parsed(action, spans + here, cut)
 
     # --- writing ------------------------------------------------------------------------------
-    def canonical(self, action: Action) -> Action:
-        if type(action) not in self.renders:
-            raise DialectError(
-                f"dialect {self.name!r} cannot write {type(action).__name__}; "
-                f"it writes {', '.join(sorted(t.__name__ for t in self.renders))}"
-            )
-        if isinstance(action, Search):
-            return checked_queries(
-                map(self._query, action.queries), self.name, parallel=self.parallel
-            )
-        if isinstance(action, Judge):
-            return Judge(bool(action.useful))
-        if isinstance(action, Call):
-            from searchgym.dialects.calls import canonical_call
-
-            return canonical_call(action)
-        text = action.task if isinstance(action, Delegate) else action[0]
-        text = escape_tags(str(text)).strip()
-        if not text:
-            raise DialectError(f"{type(action).__name__} needs a text that is not empty")
-        if isinstance(action, Answer):
-            return Answer(text)
-        return Access(text) if isinstance(action, Access) else Delegate(text)
+    def _text(self, text: str) -> str:
+        return escape_tags(text).strip()
 
     def _query(self, text: str) -> str:
-        text = escape_tags(text).strip()
+        text = self._text(text)
         return spread_hashes(text) if self.parallel else text
 
     def render_action(self, action: Action, thought: str = "") -> str:
         action = self.canonical(action)
-        if isinstance(action, Search):
-            body = f"<search> {' ## '.join(action.queries)} </search>"
-        elif isinstance(action, Answer):
-            body = f"<answer> {action.text} </answer>"
-        elif isinstance(action, Access):
-            body = f"<access> {action.url} </access>"
-        elif isinstance(action, Judge):
-            body = f"<judge>{'good' if action.useful else 'bad'}</judge>"
+        tag = next(t for t in self._tags if _KINDS[t.kind] is type(action))
+        if isinstance(action, Judge):
+            body = "good" if action.useful else "bad"
         elif isinstance(action, Call):
-            from searchgym.dialects.calls import write_call
-
-            body = f"<tool>{write_call(*action)}</tool>"
+            body = write_call(*action)
         else:
-            assert isinstance(action, Delegate)
-            body = f"<task> {action.task} </task>"
-        return self._think(escape_tags(thought).strip()) + body
+            text = " ## ".join(action.queries) if isinstance(action, Search) else action[0]
+            body = f" {text} "
+        return self._think(self._text(thought)) + tag.open + body + tag.close
 
     def _think(self, thought: str) -> str:
         return f"<think>{thought}</think>\n" if thought else ""
 
+    def force_answer(self, answer: str) -> tuple[str, str]:
+        text = self.canonical(Answer(answer))[0]
+        return self._think("I know enough to answer.") + "<answer> ", f"{text} </answer>"
+
+    def instructions(self, view: View) -> str:
+        return tag_instructions(view, self.renders, parallel=self.parallel)
+
+    def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:
+        if len(groups) == 1:
+            return self._wrap(self._docs(groups[0][1]))
+        bodies = [
+            f"Query {i}: {self._line(query)}\n{self._docs(hits)}"
+            for i, (query, hits) in enumerate(groups, 1)
+        ]
+        return self._wrap("\n\n".join(bodies))
+
     def render_call(self, call: Call, text: str, hits: Ranking) -> str:
-        parts = [escape_tags(text).strip(), self._docs(hits) if hits else ""]
+        parts = [self._text(text), self._docs(hits) if hits else ""]
         return self._wrap("\n".join(filter(None, parts)))
+
+    def render_page(self, page: Page, text: str, *, part: int, parts: int) -> str:
+        return self._page(page.title, page.url, f"part {part} of {parts}", text)
+
+    def render_stub(self, page_title: str, url: str, text: str, *, part: int = 1) -> str:
+        return self._page(page_title, url, f"part {part}, shortened", text)
+
+    def _page(self, title: str, url: str, part: str, text: str) -> str:
+        head = f"{self._line(title)} {self._line(url)} ({part})"
+        return self._wrap(f"{head}\n{escape_tags(text)}")
+
+    def render_missing(self, url: str) -> str:
+        return self._wrap(f"No page has the URL {self._line(url)}")
+
+    def render_report(self, text: str) -> str:
+        return self._wrap(self._text(text))
 
     @abstractmethod
     def _docs(self, hits: Ranking) -> str:
@@ -295,12 +345,3 @@ class TagDialect(Described, ABC):
 
     def _line(self, text: str) -> str:
         return one_line(escape_tags(text)).strip()
-
-    def force_answer(self, answer: str) -> tuple[str, str]:
-        text = self.canonical(Answer(answer))[0]
-        return self._think("I know enough to answer.") + "<answer> ", f"{text} </answer>"
-
-
-def headed(groups: Sequence[tuple[str, str]]) -> str:
-    """Bodies of several queries under one wrapper, each headed by its query."""
-    return "\n\n".join(f"Query {i}: {query}\n{body}" for i, (query, body) in enumerate(groups, 1))

@@ -100,7 +100,7 @@ def _rules(shared: SearchSetup, axes: Mapping[str, float]) -> Rules:
 
 def why_unavailable(shared: SearchSetup, axis: str) -> str | None:
     """Explain why an axis cannot act in an environment and what would help; ``None`` if it can."""
-    from .self_mode import NoEngine
+    from .options import NoEngine
 
     tools = shared.toolbox.tools
     if isinstance(shared.engine, NoEngine) and axis not in ("hops", "branches", "blur"):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, NoReturn
 
 from ..core.rules import RuleOptions, Rules, check_numbers
-from ..errors import CardError, unknown
+from ..dialects.base import get_dialect
+from ..dialects.specs import is_self_search, self_search_form
+from ..errors import CardError, EngineError, unknown
+from ..types import Query
 
 OF_THE_ENVIRONMENT = frozenset({"curriculum", "params", "render_mode", "search_enabled"})
 """Keywords of ``gym.make`` that are the environment's own and shared by no other."""
@@ -40,7 +43,7 @@ class Options(RuleOptions):
     data_dir: str | None = None
     engine: Any = "bm25"
     """``"bm25"``, ``"graph"``, a mapping with ``name`` and arguments, or a ``SearchEngine``.
-    ``"self"``: no engine; the policy writes its own results (see ``searchgym.envs.self_mode``)."""
+    :data:`SELF`: no engine; the policy writes its own results."""
     tools: Sequence[Any] = ("search",)
     """Each a name of ``searchgym.tools.TOOLS``, an import path, ``{"use": either, **options}``, a
     class, a function or an object (``searchgym.tools.make_tool``)."""
@@ -67,3 +70,69 @@ class Options(RuleOptions):
 
 RULES = frozenset({f.name for f in fields(Rules)} & {f.name for f in fields(Options)})
 """The options that change no world, task or engine."""
+
+
+SELF = "self"
+"""Name of the engine of an episode in which the policy is its own search engine (SSRL, arXiv
+2508.10874): one text holds everything, thoughts, searches, the information the policy writes
+itself, the answer. So there is one turn, no tool and no passage to be shown; the dialect's
+self-search form reads the text."""
+SELF_REWARD: Mapping[str, float] = {"em": 0.9, "format": 0.1}
+"""SSRL's. ``format`` is its format score (``searchgym.scoring.ssrl_format``) in this mode."""
+SELF_MAX_ACTION_CHARS = 100_000
+"""A whole search's worth of text in one action (SSRL: 4,096 tokens)."""
+
+
+class NoEngine:
+    """Placeholder for the engine of a self-search environment: a name, and no answers."""
+
+    needs_task = False
+    fingerprint = SELF
+
+    def cache_key(self, request: Query, /) -> None:
+        return None
+
+    def run(self, batch: Sequence[Query], /) -> NoReturn:
+        raise EngineError(
+            "in self-search no engine answers; build one beside the environment: "
+            'searchgym.engines.build_engine("bm25", env.unwrapped.setup.corpus)'
+        )
+
+
+def adapted(options: Options, keywords: Mapping[str, Any]) -> Options:
+    """``options`` as self-search needs them if ``engine`` asks for it, else unchanged.
+
+    ``reward`` and ``max_action_chars`` get the mode's defaults where ``keywords`` do not set them.
+
+    Raises:
+        CardError: for a dialect without a self-search form, or methods that need turns.
+    """
+    engine = options.engine
+    other = isinstance(engine, str) and engine != SELF
+    if other and not is_self_search(options.dialect):
+        return options
+    if isinstance(engine, Mapping) and engine.get("name") == SELF:
+        if len(engine) > 1:
+            raise CardError(f"the engine 'self' takes no options, got {sorted(set(engine))}")
+        engine = SELF
+    if not (isinstance(engine, NoEngine) or (isinstance(engine, str) and engine == SELF)):
+        if is_self_search(options.dialect):
+            name = get_dialect(options.dialect).name
+            raise CardError(f"the dialect {name!r} is for self-search: add engine='self'")
+        return options
+    for name in ("judge", "delegate"):
+        if getattr(options, name):
+            raise CardError(f"{name}=True needs turns; engine='self' is one uninterrupted text")
+    given = "max_action_chars" in keywords
+    max_chars = options.max_action_chars if given else SELF_MAX_ACTION_CHARS
+    return replace(
+        options,
+        engine=NoEngine(),
+        dialect=self_search_form(options.dialect),
+        tools=(),
+        max_turns=1,
+        max_parallel=1,
+        max_queries=None,
+        reward=options.reward if "reward" in keywords else dict(SELF_REWARD),
+        max_action_chars=max_chars,
+    )

@@ -350,11 +350,11 @@ class SearchEnv(gym.Env[Any, str]):
         if self.render_mode is None:
             return None
         if self.render_mode == "html":
-            from .page import page
+            from .render import page
 
             return page(self.episode)
         if self.render_mode == "rgb_array":
-            from .frame import frame
+            from .render import frame
 
             return frame(self.episode)
         from .render import print_turn, transcript
@@ -370,7 +370,7 @@ class SearchEnv(gym.Env[Any, str]):
 
     def _repr_html_(self) -> str | None:
         """Show the environment and its current episode in a notebook; as text without jinja2."""
-        from .page import card
+        from .render import card
 
         try:
             return card(self)

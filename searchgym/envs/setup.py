@@ -14,13 +14,13 @@ from typing import Any
 from ..core.rules import Rules
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
-from ..dialects.specs import is_self_search, with_required_flags
+from ..dialects.specs import with_required_flags
 from ..errors import CardError, unknown, unknown_id
 from ..rewards.reward import Reward
 from ..tools import Toolbox, ToolContext, make_toolbox
 from ..types import Task
 from ..worlds.world import World
-from .options import RULES, Options
+from .options import RULES, Options, adapted
 from .sources import Components, check_open, load_components, own_files
 
 
@@ -34,7 +34,7 @@ class SearchSetup:
 
     def __init__(self, keywords: Mapping[str, Any], components: Components | None = None) -> None:
         self.keywords = dict(keywords)
-        self.options = options = _adapted(checked_options(keywords), keywords)
+        self.options = options = adapted(checked_options(keywords), keywords)
         self.components = components = components or load_components(options)
         self.corpus: Corpus = components.corpus
         self.world: World | None = components.world
@@ -115,16 +115,6 @@ def checked_options(keywords: Mapping[str, Any]) -> Options:
     options = Options.of(keywords)
     check_open(options)
     return options
-
-
-def _adapted(options: Options, keywords: Mapping[str, Any]) -> Options:
-    """The options as ``engine="self"`` needs them, where engine or dialect ask for it."""
-    other = isinstance(options.engine, str) and options.engine != "self"
-    if other and not is_self_search(options.dialect):
-        return options
-    from .self_mode import adapted
-
-    return adapted(options, keywords)
 
 
 _CACHE: OrderedDict[str, Components] = OrderedDict()

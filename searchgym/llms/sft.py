@@ -34,9 +34,8 @@ from ..storage.checkpoint import (
 )
 from ..storage.files import FolderLock, parse_json, read_json, write_whole, writing
 from ..utils.hardware import give_back
-from .head import logits_at
+from .batches import logits_at, micro_batches, padded
 from .optimizers import optimizers_of, set_rate
-from .padding import micro_batches, padded
 from .sft_data import Example
 
 STATE, LOG = "trainer.safetensors", "sft.jsonl"

@@ -1,4 +1,5 @@
-"""Text from any transformers causal LM: batched, with exact ids and log-probabilities."""
+"""Text from any transformers causal LM, in batches or continuously, with exact ids and
+log-probabilities."""
 
 from __future__ import annotations
 
@@ -6,28 +7,103 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import EngineError
+from ..seeding import stream
 from ..types import Failure
 from .base import (
     Completion,
     Floats,
     GenRequest,
     Ids,
+    Sampling,
     check,
     request_key,
 )
-from .caches import LEAST, tokens_that_fit
-from .causal import Running, evaluating, loaded, score_rows
-from .draw import draw
-from .prefixes import Prefixes
+from .caches import LEAST, Past, Prefixes, tokens_that_fit
+from .causal import Running, draw, evaluating, follows_the_longest, loaded, score_rows
 from .prompts import Codec, refusal, text_ends, weights_digest
-from .ropes import follows_the_longest
-from .writing import Writing
+from .tokens import Reader, cut, stop_end
+
+
+class Writing:
+    """One prompt and what has been written after it."""
+
+    def __init__(
+        self, index: int, prompt: Ids, request: GenRequest, decode: Callable[[list[int]], str]
+    ) -> None:
+        self.index, self.prompt = index, prompt
+        self.sampling: Sampling = request.sampling
+        self.past: Past | None = None
+        self.finish: str = ""
+        self._draws = stream(request.key, "tokens") if self.sampling.temperature > 0 else None
+        self._reader = Reader(decode, prompt)
+        self._ids: list[int] = []
+        self._logp: list[float] = []
+        self._entropy: list[float] = []
+        self._stop_end: int | None = None
+
+    @property
+    def unread(self) -> int:
+        """Tokens of the prompt that the model must still read."""
+        return len(self.prompt) - (self.past.length if self.past else 0)
+
+    @property
+    def room(self) -> int:
+        """Tokens it may come to hold."""
+        return len(self.prompt) + self.sampling.max_tokens
+
+    @property
+    def written(self) -> Ids:
+        return tuple(self._ids)
+
+    def uniform(self) -> float:
+        return self._draws.random() if self._draws is not None else 0.0
+
+    def add(self, token: int, logp: float, entropy: float, eos: frozenset[int]) -> None:
+        self._ids.append(token)
+        self._logp.append(logp)
+        self._entropy.append(entropy)
+        seen = len(self._reader.text)
+        if token in eos:
+            self._reader.silent()
+            self.finish = "eos"
+        else:
+            self._reader.add(token)
+            if len(self._ids) >= self.sampling.max_tokens:
+                self._reader.finish()
+                self.finish = "length"
+        if self.sampling.stop and len(self._reader.text) > seen:
+            longest = max(map(len, self.sampling.stop))
+            at = stop_end(self._reader.text, self.sampling.stop, max(0, seen - longest + 1))
+            if at is not None:
+                self._stop_end, self.finish = at, "stop"
+
+    def result(self, version: int, timeout_s: float | None) -> Completion | Failure:
+        if not self.finish:
+            return Failure(
+                "timeout", f"{len(self._ids)} tokens were written in {timeout_s:g} s, not all"
+            )
+        text, ends = self._reader.text, self._reader.ends
+        end = len(text) if self._stop_end is None else self._stop_end
+        n, clipped = len(ends), tuple(ends)
+        if self._stop_end is not None:
+            n, clipped = cut(ends, end)
+        return Completion(
+            text[:end],
+            tuple(self._ids[:n]),
+            np.array(self._logp[:n], np.float32),
+            clipped,
+            version,
+            np.array(self._entropy[:n], np.float32),
+            self.finish,  # type: ignore[arg-type]
+        )
+
 
 READ = 0.2
 """Share of a GPU's memory for the keys and values of one forward pass."""
@@ -43,7 +119,7 @@ class TransformersGenerator:
     fifth of the GPU's); ``batch_size`` bounds rows (default: 256, on a GPU 1,024; 1 makes every
     text bitwise independent of its batch). ``reuse_tokens``: keys and values of so many tokens are
     kept between calls, so that a prompt which begins with an earlier prompt and its text reads only
-    what is new (``searchgym.llms.prefixes``: exact, and only where that is possible). ``timeout_s``
+    what is new (``searchgym.llms.caches``: exact, and only where that is possible). ``timeout_s``
     bounds one call of ``run``: what is unfinished then is a ``Failure("timeout")``. A prompt that
     leaves no room for ``max_tokens`` within the model's context is a ``Failure("rejected")``:
     nothing is cut silently. Calls from several threads take turns. ``EngineError`` if nothing can
@@ -75,7 +151,7 @@ class TransformersGenerator:
             )
         self.model, tokenizer = loaded(model, tokenizer, device, dtype, options)
         if self.model is not model and dtype == "auto":
-            from .precision import widened
+            from .acceleration import widened
 
             self.model = widened(self.model)
         self.tokenizer = tokenizer
@@ -121,25 +197,30 @@ class TransformersGenerator:
 
     def run(self, batch: Sequence[GenRequest]) -> list[Completion | Failure]:
         check(self, batch)
-        answers: dict[int, Completion | Failure] = {}
-        rows: list[Writing] = []
-        for i, request in enumerate(batch):
-            ids = self.encode(request)
-            if problem := refusal(ids, request.sampling.max_tokens, self.context):
-                answers[i] = problem
-            else:
-                rows.append(Writing(i, ids, request, self.codec.decode))
+        begun = [self.begun(i, request) for i, request in enumerate(batch)]
+        rows = [row for row in begun if isinstance(row, Writing)]
         end = None if self.timeout_s is None else time.monotonic() + self.timeout_s
         with self.lock, evaluating(self.model):
-            if self.prefixes is not None:
-                self.prefixes.belong_to((self.version, *weights_state(self.model)))
-                for row in rows:
-                    row.past = self.prefixes.find(row.prompt)
+            self.find_pasts(rows)
             for chunk in self._chunks(rows):
                 self._continue(chunk, end)
+            return [
+                row.result(self.version, self.timeout_s) if isinstance(row, Writing) else row
+                for row in begun
+            ]
+
+    def begun(self, index: int, request: GenRequest) -> Writing | Failure:
+        """The text of a request before its first token, or why it cannot be written."""
+        ids = self.encode(request)
+        problem = refusal(ids, request.sampling.max_tokens, self.context)
+        return problem or Writing(index, ids, request, self.codec.decode)
+
+    def find_pasts(self, rows: Sequence[Writing]) -> None:
+        """Give texts the keys and values that are kept of what they begin with."""
+        if self.prefixes is not None:
+            self.prefixes.belong_to((self.version, *weights_state(self.model)))
             for row in rows:
-                answers[row.index] = row.result(self.version, self.timeout_s)
-        return [answers[i] for i in range(len(batch))]
+                row.past = self.prefixes.find(row.prompt)
 
     def score(self, batch: Sequence[tuple[Ids, Ids]]) -> list[Floats | Failure]:
         answers: list[Floats | Failure] = [np.zeros(0, np.float32) for _ in batch]
@@ -179,40 +260,16 @@ class TransformersGenerator:
     def _chunks(self, rows: list[Writing]) -> Iterator[list[Writing]]:
         """Rows of like length together: less padding."""
         rows = sorted(rows, key=lambda r: (r.unread, len(r.prompt), r.sampling.max_tokens))
-
-        def need(row: Writing) -> int:
-            return len(row.prompt) + row.sampling.max_tokens
-
-        return _pack(rows, need, self.batch_tokens, self.batch_size)
+        return _pack(rows, lambda row: row.room, self.batch_tokens, self.batch_size)
 
     def _continue(self, rows: list[Writing], end: float | None) -> None:
         """Write all rows to their ends, dropping finished ones from the batch as they go."""
-        import torch
-
         if end is not None and time.monotonic() > end:
             return
-        pasts = {r.prompt: r.past for r in rows if r.past is not None}
-        room = max(r.sampling.max_tokens for r in rows)
-        running = Running(self.model, [r.prompt for r in rows], self.pad, pasts, room)
-        while True:
-            drawn = draw(running.logits, [r.sampling for r in rows], [r.uniform() for r in rows])
-            for row, *token in zip(
-                rows, *(x.tolist() for x in drawn), strict=True
-            ):  # one transfer from the device per array, not per row
-                row.add(*token, self.eos)
-            if self.prefixes is not None:
-                for i, row in enumerate(rows):
-                    if row.finish and (past := running.past(i)) is not None:
-                        self.prefixes.put((*row.prompt, *row.written), past)
-            left = [i for i, row in enumerate(rows) if not row.finish]
-            if not left or (end is not None and time.monotonic() > end):
-                return
-            ids = drawn.ids
-            if len(left) < len(rows):
-                kept = torch.tensor(left, device=ids.device)
-                running.keep(kept)
-                rows, ids = [rows[i] for i in left], ids[kept]
-            running.step(ids)
+        together = _Together(self)
+        together.add(rows, max(r.sampling.max_tokens for r in rows))
+        while together.rows and (end is None or time.monotonic() <= end):
+            together.advance()
 
 
 def _pack(rows: Any, need: Callable[[Any], int], tokens: int, size: int) -> Iterator[Any]:
@@ -232,7 +289,7 @@ def _pack(rows: Any, need: Callable[[Any], int], tokens: int, size: int) -> Iter
 
 def _context(model: Any) -> int | None:
     """Number of positions; less where longer rows would change those beside them, which
-    forward passes refuse (:mod:`.ropes`)."""
+    forward passes refuse (:mod:`.causal`)."""
     limits = (getattr(model.config, "max_position_embeddings", None),
               follows_the_longest(model.config))  # fmt: skip
     return min((int(limit) for limit in limits if limit), default=None)
@@ -241,3 +298,133 @@ def _context(model: Any) -> int | None:
 def weights_state(model: Any) -> tuple[Any, ...]:
     """Changes with every in-place change of a parameter (PyTorch counts them) or new storage."""
     return tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in model.parameters())
+
+
+class _Together:
+    """Texts that are written together, and the model's state after what they hold so far."""
+
+    def __init__(self, generator: TransformersGenerator, *, trims: bool = False) -> None:
+        self.generator, self.trims = generator, trims
+        self.rows: list[Writing] = []
+        self._running: Running | None = None
+
+    def add(self, rows: Sequence[Writing], room: int = 64) -> None:
+        """Take texts in; what they begin with is read together."""
+        generator = self.generator
+        pasts = {row.prompt: row.past for row in rows if row.past is not None}
+        new = Running(generator.model, [row.prompt for row in rows], generator.pad, pasts, room)
+        if self._running is None:
+            self._running = new
+        else:
+            self._running.join(new)
+        self.rows = [*self.rows, *rows]
+
+    def advance(self) -> list[Writing]:
+        """Write one token of every text; return the texts that are now complete."""
+        import torch
+
+        rows, running, prefixes = self.rows, self._running, self.generator.prefixes
+        assert running is not None
+        drawn = draw(running.logits, [r.sampling for r in rows], [r.uniform() for r in rows])
+        # one transfer from the device per array, not per row
+        for row, *token in zip(rows, *(x.tolist() for x in drawn), strict=True):
+            row.add(*token, self.generator.eos)
+        if prefixes is not None:
+            for i, row in enumerate(rows):
+                if row.finish and (past := running.past(i)) is not None:
+                    prefixes.put((*row.prompt, *row.written), past)
+        left = [i for i, row in enumerate(rows) if not row.finish]
+        self.rows, ids = [rows[i] for i in left], drawn.ids
+        if not left:
+            self._running = None
+            return rows
+        if len(left) < len(rows):
+            kept = torch.tensor(left, device=ids.device)
+            running.keep(kept)
+            if self.trims:
+                running.trim()
+            ids = ids[kept]
+        running.step(ids)
+        return [row for row in rows if row.finish]
+
+
+PATIENCE = 4
+"""Texts wait until one of them comes to so many under way: letting any in moves the keys and values
+of all."""
+
+
+class Continuous:
+    """Continuous batching: sequences join and leave between decoding steps.
+
+    In a static batch every sequence waits for the longest. Here a finished sequence frees its place
+    at once, and those that wait join between two tokens, several at a time. Draws are keyed by
+    request, so a sequence does not depend on the batch it was sampled in. Submit requests at any
+    time; each :meth:`step` writes one token of every text under way.
+
+    Args:
+        generator: Whose model, memory bounds and kept prefixes are used.
+        slots: Texts under way at a time; the others wait in order.
+    """
+
+    def __init__(self, generator: TransformersGenerator, slots: int = 64) -> None:
+        if slots < 1:
+            raise EngineError(f"slots must be at least 1, got {slots}")
+        self.generator, self.slots = generator, slots
+        self._waiting: deque[Writing] = deque()
+        self._together = _Together(generator, trims=True)
+        self._refused: list[tuple[int, Completion | Failure]] = []
+        self._next = 0
+        self._state: Any = None
+
+    def __len__(self) -> int:
+        """Texts that have not been handed out yet."""
+        return len(self._waiting) + len(self._together.rows) + len(self._refused)
+
+    def submit(self, request: GenRequest) -> int:
+        """The ticket under which :meth:`step` will hand out the text."""
+        check(self.generator, [request])
+        ticket, self._next = self._next, self._next + 1
+        row = self.generator.begun(ticket, request)
+        if isinstance(row, Failure):
+            self._refused.append((ticket, row))
+        else:
+            self._waiting.append(row)
+        return ticket
+
+    def step(self) -> list[tuple[int, Completion | Failure]]:
+        """One token for every text under way; the texts that are now complete, by ticket.
+
+        Raises:
+            EngineError: the weights have changed while texts were under way.
+        """
+        done, self._refused = self._refused, []
+        generator = self.generator
+        with generator.lock, evaluating(generator.model):
+            self._admit()
+            if self._together.rows:
+                ended = self._together.advance()
+                done += [(row.index, row.result(generator.version, None)) for row in ended]
+        return done
+
+    def _admit(self) -> None:
+        """Let waiting texts in while there is room."""
+        generator, rows = self.generator, self._together.rows
+        state = (generator.version, *weights_state(generator.model))
+        if rows and state != self._state:
+            raise EngineError(
+                "the weights changed while texts were being written: take them all out first"
+            )
+        self._state = state
+        if len(self._waiting) * PATIENCE < len(rows):
+            return
+        new: list[Writing] = []
+        widest = max((row.room for row in rows), default=0)
+        while self._waiting and len(rows) + len(new) < self.slots:
+            widest = max(widest, self._waiting[0].room)
+            count = len(rows) + len(new) + 1
+            if count > 1 and widest * count > generator.batch_tokens:
+                break
+            new.append(self._waiting.popleft())
+        if new:
+            generator.find_pasts(new)
+            self._together.add(new)

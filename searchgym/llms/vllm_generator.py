@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import shutil
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +21,15 @@ from ..errors import EngineError, MissingExtraError
 from ..storage.files import read_json
 from ..types import Failure
 from .base import Completion, Floats, GenRequest, Ids, check, request_key
-from .handover import place_for, size_of
 from .models import resolve
 from .prompts import Codec, check_template, refusal, text_ends, weights_digest
 from .tokens import Reader, cut, stop_end
 
-_WORKER = "searchgym.llms.vllm_worker.WeightWorker"
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+_WORKER = "searchgym.llms.vllm_generator.WeightWorker"
 
 
 class VllmGenerator:
@@ -35,7 +40,7 @@ class VllmGenerator:
     ``kv_cache_gb`` sizes the cache of the CPU build. ``timeout_s`` bounds a call of ``run`` or
     ``score``: what is unfinished then is a ``Failure("timeout")``. Further options go to
     ``vllm.LLM`` (``enforce_eager``, ``tensor_parallel_size``, …). Log-probabilities are those
-    before temperature; check them with ``searchgym.llms.agree`` before training on them, for some
+    before temperature; check them while training by the trainer's ``agreement``, for some
     architectures are off in some builds. Of several processes that train together (``torchrun``)
     each holds a whole model of its own, on its GPU: make ``Processes`` first. Raises
     ``EngineError`` if vLLM cannot load the model, or is too old to be given weights.
@@ -373,3 +378,59 @@ def _checkpoint_digest(model_config: Any) -> str:
                     yield name, opened.get_tensor(name)
 
     return weights_digest(tensors())
+
+
+class WeightWorker:
+    """Methods for ``LLM.collective_rpc``."""
+
+    reload_weights: Callable[..., None]
+    """vLLM's own: loads into fresh layers, then packs them for the kernels as at the start (a
+    plain copy into parameters misses kernels that keep packed copies, as the CPU's do)."""
+
+    def searchgym_reloads(self) -> bool:
+        """True if :attr:`reload_weights` can be given weights; vLLM's first versions of it only
+        read the checkpoint again."""
+        runner = getattr(self, "model_runner", None)  # to which a worker hands its arguments on
+        ask = getattr(runner, "reload_weights", None) or getattr(self, "reload_weights", None)
+        takes = inspect.signature(ask).parameters if ask is not None else {}
+        return "weights_iterator" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())
+
+    def searchgym_load(self, path: str) -> None:
+        """Replace all weights by those of a safetensors file with checkpoint names."""
+        from safetensors import safe_open
+
+        def tensors() -> Iterator[tuple[str, Tensor]]:
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():  # noqa: SIM118  (no mapping)
+                    yield name, file.get_tensor(name)
+
+        self.reload_weights(weights_iterator=tensors())
+
+
+SHARED = "/dev/shm"
+"""Linux keeps its files in memory; containers often give it 64 MB."""
+
+
+def size_of(weights: Mapping[str, Tensor]) -> int:
+    """Size in bytes."""
+    return sum(weight.numel() * weight.element_size() for weight in weights.values())
+
+
+def place_for(needed: int) -> str:
+    """A folder with room for so many bytes: ``SHARED``, else the one for temporary files.
+
+    Raises:
+        EngineError: neither has room; says what each has.
+    """
+    full: list[str] = []
+    for folder in (SHARED, tempfile.gettempdir()):
+        if os.path.isdir(folder) and os.access(folder, os.W_OK):
+            free = shutil.disk_usage(folder).free
+            if free >= needed:
+                return folder
+            full.append(f"{folder} has {free / 2**30:.2f} GiB free")
+    raise EngineError(
+        f"weights are handed over through a file, which needs {needed / 2**30:.2f} GiB: "
+        f"{', '.join(full) or 'no folder can be written to'}. Make room there, give the container "
+        "a larger /dev/shm (docker run --shm-size), or set TMPDIR to a folder with room"
+    )

@@ -14,8 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from ..core.episode import Episode, run_tools
 from ..errors import EngineError
 from ..llms.base import Completion
-from ..llms.continuous import Continuous
-from ..llms.transformers_generator import TransformersGenerator
+from ..llms.transformers_generator import Continuous, TransformersGenerator
 from ..tools import Toolbox
 from ..types import Failure, TurnRequest
 from .causal_lm import CausalLMPolicy, turn_failed

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import EngineError, unknown
-from ..llms.head import logits_at, states_at
-from ..llms.padding import micro_batches, right_padded
+from ..llms.batches import logits_at, micro_batches, right_padded, states_at
 from .rows import TrainingRow
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import EngineError, MissingExtraError
+from ..llms.acceleration import compile_layers
 from ..llms.adapters import plain_name, with_adapters
 from ..llms.caches import tokens_that_fit
-from ..llms.causal import loaded
-from ..llms.compiled import compile_layers
+from ..llms.causal import check_length, loaded
 from ..llms.models import name_of
-from ..llms.ropes import check_length
 from ..llms.transformers_generator import TransformersGenerator
 from ..storage.checkpoint import full_tensor, placed
 from .causal_lm import CausalLMPolicy
@@ -72,12 +71,12 @@ class TrainableLM:
             trained: the policy that is trained is the sharper one, as in TRL and verl, while
             ``Sampling.temperature`` only changes what is drawn. Of a small model at 1, most samples
             are wrong by accident. Greedy text is the same with any, and weights are saved without.
-        compile: Compile the layers for training (:mod:`searchgym.llms.compiled`): worth its half
-            minute on a GPU, where small operations take most of the time.
+        compile: Compile the layers for training (:mod:`searchgym.llms.acceleration`): worth its
+            half minute on a GPU, where small operations take most of the time.
         autocast: ``"bfloat16"`` computes the matrix products of training in it, of weights that
             stay as they are (half the time where the machine has such products); sampling does not
             change. ``"auto"``: on accelerators, and on CPUs that gain by it
-            (:func:`~searchgym.llms.precision.fast_dtype`). float16 would need scaled gradients.
+            (:func:`~searchgym.llms.acceleration.fast_dtype`). float16 would need scaled gradients.
         seed: Fixes the adapters' first weights.
         options: Passed to ``from_pretrained``.
 
@@ -489,7 +488,7 @@ def _checked(autocast: str | None, device: str) -> str | None:
     if autocast == "auto":
         import torch
 
-        from ..llms.precision import training_dtype
+        from ..llms.acceleration import training_dtype
 
         return "bfloat16" if training_dtype(device) == torch.bfloat16 else None
     if autocast not in (None, "bfloat16"):

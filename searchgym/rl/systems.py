@@ -1,8 +1,8 @@
 """Published systems, how much of each is here, and by what.
 
-A recipe names its systems in ``[doc]``, a reward, dialect, curriculum or way of merging models in
-its attribute ``systems``; ``systems.toml`` adds engines, families of tasks and tools, and says of
-every system whether it is here as a whole.
+A recipe names its systems in ``[doc]``, a reward, dialect or curriculum in its attribute
+``systems``; ``systems.toml`` adds engines, families of tasks and tools, and says of every system
+whether it is here as a whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 from ..curricula import CURRICULA
 from ..dialects.base import DIALECTS
 from ..engines.registry import ENGINES
-from ..llms.merging import HOWS
 from ..objects import load_known
 from ..rewards import REWARDS
 from ..tasks.families import FAMILIES
@@ -25,7 +24,7 @@ from .recipe_files import document, shipped
 
 Covers = Literal["whole", "part", "name only"]
 NAMING: Mapping[str, Mapping[str, Any]] = {
-    "reward": REWARDS, "dialect": DIALECTS, "curriculum": CURRICULA, "merge": HOWS,
+    "reward": REWARDS, "dialect": DIALECTS, "curriculum": CURRICULA,
 }  # fmt: skip
 """Registries whose objects name their systems themselves."""
 REGISTRIES: Mapping[str, Mapping[str, Any]] = {

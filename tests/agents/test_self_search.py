@@ -12,7 +12,7 @@ import pytest
 
 from searchgym.dialects.base import get_dialect
 from searchgym.dialects.masks import loss_mask
-from searchgym.dialects.self_search import NOTHING
+from searchgym.dialects.search_r1 import NOTHING
 from searchgym.engines import build_engine
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DialectError, EngineError, EpisodeError

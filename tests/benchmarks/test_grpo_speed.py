@@ -19,8 +19,8 @@ import torch
 from searchgym.core.episode import Episode
 from searchgym.core.rollout import run_episodes
 from searchgym.core.rules import EpisodeConfig
+from searchgym.llms.acceleration import fast_dtype
 from searchgym.llms.base import Completion, GenRequest, Sampling
-from searchgym.llms.precision import fast_dtype
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.flow import play as play_flowing

@@ -14,9 +14,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from searchgym.llms.blocked import block_attention
-from searchgym.llms.padding import padded
-from searchgym.llms.precision import fast_dtype
+from searchgym.llms.acceleration import block_attention, fast_dtype
+from searchgym.llms.batches import padded
 from searchgym.llms.sft import SftConfig, SftTrainer, _parts
 from searchgym.utils.hardware import one_thread
 from tests.benchmarks.gpu.updates import LENGTHS, rows

@@ -14,7 +14,7 @@ from searchgym.cards import cards
 from searchgym.core.trajectory import read_jsonl
 from searchgym.corpora.load import load_questions
 from searchgym.corpora.parquet import SCORED, search_r1_row
-from searchgym.dialects.published import PUBLISHED
+from searchgym.dialects.prompts import PUBLISHED
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, MissingExtraError
 from searchgym.evaluation.result import EvalResult

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from searchgym.agents.state import read_state
 from searchgym.core.episode import Episode
 from searchgym.dialects.base import get_dialect
-from searchgym.dialects.prompts import KNOWN, opening_of, prompt_of
-from searchgym.dialects.published import PUBLISHED
+from searchgym.dialects.prompts import KNOWN, PUBLISHED, opening_of, prompt_of
 from searchgym.errors import CardError
 from searchgym_agents.chat.chat import question_of
 from tests.dialects.common import VIEW

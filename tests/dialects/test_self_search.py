@@ -9,7 +9,7 @@ from hypothesis import given
 
 from searchgym.dialects.base import DIALECTS, SELF_SEARCH, get_dialect
 from searchgym.dialects.masks import MASKED
-from searchgym.dialects.self_search import NOTHING, SelfSearch, blocks
+from searchgym.dialects.search_r1 import NOTHING, SelfSearch, blocks
 from searchgym.errors import DialectError
 from searchgym.scoring.ssrl_format import ssrl_format
 from searchgym.types import Answer, Hit, Invalid, Passage, Search, Span

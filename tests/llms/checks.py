@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from searchgym.llms.base import Completion, Generator, GenRequest, Sampling
 
 
@@ -49,3 +51,11 @@ def check_stops(
             stopped.append(got)
     assert len(stopped) > 3
     return stopped
+
+
+def largest_gap(sampler: Generator, scorer: Generator, requests: Sequence[GenRequest]) -> float:
+    """Largest difference, in nats, between the log-probabilities that ``sampler`` gives the tokens
+    it writes after prompts of ids and those that ``scorer`` gives the same tokens."""
+    written = done(sampler.run(requests))
+    scores = scorer.score([(r.prompt, c.ids) for r, c in zip(requests, written, strict=True)])  # type: ignore[misc]
+    return max(float(np.abs(c.logp - s).max()) for c, s in zip(written, scores, strict=True))  # type: ignore[operator]

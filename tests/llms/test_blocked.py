@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as fused
 
-from searchgym.llms.blocked import NAME, block_attention, blocked
+from searchgym.llms.acceleration import NAME, block_attention, blocked
 from tests.llms import tiny
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from searchgym.errors import DataError, EngineError
 from searchgym.llms.base import Completion, Generator, GenRequest, Sampling
-from searchgym.llms.cache import Cached, pack, unpack
+from searchgym.llms.registry import Cached, pack, unpack
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.storage.store import Store
 from searchgym.types import Failure
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WRITER = """
 import itertools, sys
 from searchgym.llms.base import GenRequest, Sampling
-from searchgym.llms.cache import Cached
+from searchgym.llms.registry import Cached
 from tests.llms.letters import Letters
 cached = Cached(Letters(repeatable=False), sys.argv[1])
 print("ready", flush=True)

@@ -11,9 +11,8 @@ import torch
 import transformers
 
 from searchgym.errors import DataError, EngineError
-from searchgym.llms.causal import Running, continues, load, score_rows
+from searchgym.llms.causal import Running, continues, follows_the_longest, load, score_rows
 from searchgym.llms.optimizers import optimizers_of
-from searchgym.llms.ropes import follows_the_longest
 from searchgym.llms.small import small_model, train_tokenizer
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.trainable import TrainableLM

@@ -11,7 +11,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from searchgym.errors import EngineError
-from searchgym.llms.compiled import compile_layers
+from searchgym.llms.acceleration import compile_layers
 from searchgym.llms.sft import SftConfig, SftTrainer
 from searchgym.llms.sft_data import Example
 from searchgym.policies.trainable import TrainableLM

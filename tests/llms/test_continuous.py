@@ -11,8 +11,7 @@ import torch
 
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, GenRequest, Sampling
-from searchgym.llms.continuous import PATIENCE, Continuous
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.llms.transformers_generator import PATIENCE, Continuous, TransformersGenerator
 from searchgym.seeding import stream
 from searchgym.types import Failure
 from tests.policies.players import MANY_TURNS, WORDS, generator, model
@@ -93,18 +92,18 @@ def test_texts_wait_for_company_while_many_are_under_way() -> None:
         flow.submit(GenRequest((5, 6), Sampling(length, stop=()), key=key))
     flow.generator.eos = frozenset()
     flow.step()
-    assert len(flow._rows) == PATIENCE + 2
+    assert len(flow._together.rows) == PATIENCE + 2
     flow.slots += 2
     flow.submit(GenRequest((5, 7), Sampling(30, stop=()), key=50))
     flow.step()
-    assert len(flow._rows) == PATIENCE + 2, "one alone waits"
+    assert len(flow._together.rows) == PATIENCE + 2, "one alone waits"
     flow.submit(GenRequest((5, 8), Sampling(30, stop=()), key=51))
     flow.step()
-    assert len(flow._rows) == PATIENCE + 4, "two together do not"
+    assert len(flow._together.rows) == PATIENCE + 4, "two together do not"
     flow.submit(GenRequest((5, 9), Sampling(30, stop=()), key=52))
     for _ in range(10):
         flow.step()
-    assert len(flow._rows) == 4, "nor does one beside a few"
+    assert len(flow._together.rows) == 4, "nor does one beside a few"
 
 
 def test_columns_are_dropped_with_the_longest_row() -> None:
@@ -112,10 +111,10 @@ def test_columns_are_dropped_with_the_longest_row() -> None:
     flow.submit(GenRequest(tuple(range(3, 203)), Sampling(2)))
     flow.submit(GenRequest((5, 6), Sampling(20)))
     flow.step()
-    assert flow._running is not None
-    assert flow._running._mask.shape[1] == 201
+    assert flow._together._running is not None
+    assert flow._together._running._mask.shape[1] == 201
     flow.step()
-    assert flow._running._mask.shape == (1, 4)
+    assert flow._together._running._mask.shape == (1, 4)
 
 
 def test_memory_bounds_are_kept() -> None:
@@ -126,7 +125,7 @@ def test_memory_bounds_are_kept() -> None:
     most = 0
     while len(flow):
         flow.step()
-        most = max(most, len(flow._rows))
+        most = max(most, len(flow._together.rows))
     assert most == 3
 
 

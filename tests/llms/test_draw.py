@@ -8,7 +8,7 @@ import torch
 
 from searchgym.errors import EngineError
 from searchgym.llms.base import Sampling
-from searchgym.llms.draw import draw
+from searchgym.llms.causal import draw
 from searchgym.seeding import stream
 
 LOGITS = torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0, -torch.inf])

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from searchgym.errors import EngineError
-from searchgym.llms import handover
-from searchgym.llms.handover import place_for, size_of
+from searchgym.llms import vllm_generator
+from searchgym.llms.vllm_generator import place_for, size_of
 
 
 def free(monkeypatch: pytest.MonkeyPatch, room: Mapping[str, int]) -> None:
@@ -29,7 +29,7 @@ def test_a_place_with_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     shared, other = tmp_path / "shared", tmp_path / "other"
     shared.mkdir()
     other.mkdir()
-    monkeypatch.setattr(handover, "SHARED", str(shared))
+    monkeypatch.setattr(vllm_generator, "SHARED", str(shared))
     monkeypatch.setattr(tempfile, "tempdir", str(other))
     free(monkeypatch, {str(shared): 100, str(other): 2**30})
     assert place_for(100) == str(shared)

@@ -9,8 +9,8 @@ import torch
 import transformers
 
 from searchgym.llms import in_place
+from searchgym.llms.caches import Past, joined, stacked
 from searchgym.llms.causal import Running, evaluating
-from searchgym.llms.prefixes import Past, joined, stacked
 
 COMMON = {
     "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,

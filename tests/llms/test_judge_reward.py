@@ -64,7 +64,7 @@ def test_it_scores_turns_and_asks_once() -> None:
 
 
 def test_with_a_cache_it_asks_once_for_ever(tmp_path: Path) -> None:
-    from searchgym.llms.cache import Cached
+    from searchgym.llms.registry import Cached
 
     first, second = Reader(), Reader()
     for judge in (first, second):

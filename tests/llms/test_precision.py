@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.llms import causal, precision
-from searchgym.llms.precision import fast_dtype, training_dtype
+from searchgym.llms import acceleration, causal
+from searchgym.llms.acceleration import fast_dtype, training_dtype
 from searchgym.llms.transformers_generator import TransformersGenerator
 
 from . import tiny
@@ -47,12 +47,12 @@ def test_half_precision_becomes_float32_where_it_is_only_emulated(
         return TransformersGenerator(half, device="cpu", **options).model.dtype
 
     for fast in (torch.float32, torch.bfloat16):
-        monkeypatch.setattr(precision, "fast_dtype", lambda fast=fast: fast)
+        monkeypatch.setattr(acceleration, "fast_dtype", lambda fast=fast: fast)
         assert read() == fast
         assert read(dtype="bfloat16") == torch.bfloat16
         assert causal.load(half, "cpu")[0].dtype == torch.bfloat16
-    monkeypatch.setattr(precision, "fast_dtype", lambda: torch.float32)
-    monkeypatch.setattr(precision, "WIDENED", model.num_parameters() - 1)
+    monkeypatch.setattr(acceleration, "fast_dtype", lambda: torch.float32)
+    monkeypatch.setattr(acceleration, "WIDENED", model.num_parameters() - 1)
     assert read() == torch.bfloat16
 
 

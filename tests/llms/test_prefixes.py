@@ -10,7 +10,7 @@ import torch
 
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, GenRequest, Sampling
-from searchgym.llms.prefixes import Past, Prefixes
+from searchgym.llms.caches import Past, Prefixes
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.seeding import stream

@@ -8,8 +8,7 @@ import pytest
 
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, GenRequest, Sampling
-from searchgym.llms.cache import Cached
-from searchgym.llms.registry import build_generator
+from searchgym.llms.registry import Cached, build_generator
 from searchgym.llms.transformers_generator import TransformersGenerator
 from tests.llms import tiny
 from tests.llms.letters import Letters

@@ -18,8 +18,8 @@ from safetensors.torch import load_file
 
 from searchgym.errors import DataError, EngineError
 from searchgym.llms.base import GenRequest, Sampling
+from searchgym.llms.batches import padded
 from searchgym.llms.optimizers import Muon, orthogonal
-from searchgym.llms.padding import padded
 from searchgym.llms.prompts import Codec
 from searchgym.llms.sft import (
     LOG,

@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 
 from searchgym.errors import EngineError
-from searchgym.llms.agree import agreement, require_agreement
 from searchgym.llms.base import Completion, Generator, GenRequest, Message, Sampling
 from searchgym.llms.registry import build_generator
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.types import Failure
 from tests.llms import tiny
-from tests.llms.checks import check_stops, done, ragged
+from tests.llms.checks import check_stops, done, largest_gap, ragged
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(400)]
 
@@ -86,10 +85,8 @@ def test_log_probabilities_agree(
 ) -> None:
     """Of vLLM's own samples, and of ours as vLLM scores them: untempered both."""
     batch = encoded(plain, requests(**sampling))
-    there = require_agreement(vllm, plain, batch, atol=1e-4)
-    back = require_agreement(plain, vllm, batch, atol=1e-4)
-    print(f"\n{sampling}: vLLM's samples {there}, ours {back}")
-    assert agreement(vllm, vllm, batch).max < 1e-4
+    for sampler, scorer in ((vllm, plain), (plain, vllm), (vllm, vllm)):
+        assert largest_gap(sampler, scorer, batch) < 1e-4
 
 
 def test_keys_decide_whatever_the_batch(vllm: Any) -> None:
@@ -148,9 +145,8 @@ def test_weights_are_replaced_in_place(vllm: Any, plain: TransformersGenerator) 
     assert [c.ids for c in got] != [c.ids for c in old]
     assert {c.version for c in got} == {version + 1}
     assert vllm.fingerprint != old_print
-    require_agreement(new, vllm, batch, atol=1e-4)
-    with pytest.raises(EngineError, match="disagree"):
-        require_agreement(plain, vllm, batch, atol=1e-4)
+    assert largest_gap(new, vllm, batch) < 1e-4
+    assert largest_gap(plain, vllm, batch) > 1e-2
     with pytest.raises(EngineError, match=r"missing: lm_head\.weight"):
         vllm.update_weights({k: v for k, v in first.items() if "lm_head" not in k})
     with pytest.raises(EngineError, match=r"unknown: no\.such"):
@@ -158,7 +154,7 @@ def test_weights_are_replaced_in_place(vllm: Any, plain: TransformersGenerator) 
     with pytest.raises(EngineError, match="of other shape: lm_head"):
         vllm.update_weights({**first, "lm_head.weight": first["lm_head.weight"][:9]})
     assert vllm.version == version + 1
-    require_agreement(new, vllm, batch, atol=1e-4)  # a refused update changes nothing
+    assert largest_gap(new, vllm, batch) < 1e-4  # a refused update changes nothing
     vllm.update_weights(first)
     assert [c.ids for c in done(vllm.run(batch))] == [c.ids for c in old]
     assert vllm.fingerprint == old_print

@@ -13,9 +13,8 @@ import pytest
 import torch
 
 from searchgym.errors import EngineError
-from searchgym.llms import handover
-from searchgym.llms.vllm_generator import VllmGenerator
-from searchgym.llms.vllm_worker import WeightWorker
+from searchgym.llms import vllm_generator
+from searchgym.llms.vllm_generator import VllmGenerator, WeightWorker
 from tests.llms import tiny
 from tests.llms.test_handover import free
 
@@ -105,7 +104,7 @@ def test_workers_say_whether_they_take_weights() -> None:
 def test_weights_go_where_there_is_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
-    monkeypatch.setattr(handover, "SHARED", str(shared))
+    monkeypatch.setattr(vllm_generator, "SHARED", str(shared))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     generator = VllmGenerator("folder")
     engine: Any = generator.llm

@@ -11,7 +11,7 @@ import pytest
 from searchgym.core.episode import Episode, run_tools
 from searchgym.core.rules import EpisodeConfig, Rules
 from searchgym.corpora.corpus import Corpus
-from searchgym.dialects.published import SEARCH_R1
+from searchgym.dialects.prompts import SEARCH_R1
 from searchgym.engines import build_engine
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, GenRequest, Sampling

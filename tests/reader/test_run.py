@@ -11,7 +11,7 @@ import torch
 
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
-from searchgym.llms.precision import fast_dtype
+from searchgym.llms.acceleration import fast_dtype
 from searchgym.llms.sft import Progress
 from searchgym.policies.model_folder import load_policy
 from searchgym.policies.note import read_note

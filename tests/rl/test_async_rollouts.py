@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from searchgym.errors import CardError, EngineError
-from searchgym.llms import handover
+from searchgym.llms import vllm_generator
 from searchgym.rl.asynchronous.rollouts import AsyncRollouts
 from searchgym.rl.asynchronous.worker import Worker, build_workers, publish
 from searchgym.rl.recipe import Recipe
@@ -245,9 +245,9 @@ def test_weights_lie_where_there_is_room(
     shared, other = tmp_path / "shared", tmp_path / "other"
     shared.mkdir()
     other.mkdir()
-    monkeypatch.setattr(handover, "SHARED", str(shared))
+    monkeypatch.setattr(vllm_generator, "SHARED", str(shared))
     monkeypatch.setattr(tempfile, "tempdir", str(other))
-    size = handover.size_of(player(0)[0].merged())
+    size = vllm_generator.size_of(player(0)[0].merged())
     free(monkeypatch, {str(shared): 3 * size - 1, str(other): 3 * size})
     trainer, rollouts = run(folders, steps=1)
     folders.append(rollouts.folder)

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from searchgym.llms.base import Completion, GenRequest, Sampling
-from searchgym.llms.continuous import Continuous
 from searchgym.llms.sft import SftConfig, SftTrainer
 from searchgym.llms.sft_data import encode
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.llms.transformers_generator import Continuous, TransformersGenerator
 from searchgym.policies.rows import TrainingRow
 from searchgym.policies.scoring import TOKEN_MEASURES
 from searchgym.policies.trainable import TrainableLM

@@ -147,7 +147,7 @@ class WordEncoder:
         device: torch device; ``"cpu"`` by default.
         dtype: of the weights, ``"bfloat16"`` (2.3 times faster on CPUs that multiply in it, slower
             on those that do not) or ``"float32"``; ``None``: whichever is faster on this CPU
-            (:func:`~searchgym.llms.precision.fast_dtype`), bfloat16 on other devices. Vectors of
+            (:func:`~searchgym.llms.acceleration.fast_dtype`), bfloat16 on other devices. Vectors of
             the two are cached apart.
         max_pieces: texts are cut after this many word pieces; words beyond get zero vectors.
         batch_pieces: word pieces, padding among them, that are read together; more no longer fit
@@ -344,7 +344,7 @@ def _encodable(text: str) -> str:
 
 def _fast(device: str) -> str:
     try:
-        from searchgym.llms.precision import fast_dtype
+        from searchgym.llms.acceleration import fast_dtype
     except ImportError as error:
         raise MissingExtraError("the sentence encoder", "encoder") from error
     return str(fast_dtype()).removeprefix("torch.") if device.startswith("cpu") else "bfloat16"

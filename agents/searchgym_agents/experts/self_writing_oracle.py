@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from searchgym.agents.oracle import OracleAgent
 from searchgym.core.oracle import self_search_text
 from searchgym.dialects.base import get_dialect
-from searchgym.dialects.self_search import SelfSearch
+from searchgym.dialects.search_r1 import SelfSearch
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DialectError
 from searchgym.types import TurnRequest

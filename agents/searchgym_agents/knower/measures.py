@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from searchgym.core.rollout import run_episodes
-from searchgym.dialects.self_search import blocks
+from searchgym.dialects.search_r1 import blocks
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import TaskError
 from searchgym.evaluation.decisions import Confusion, knowledge_boundary

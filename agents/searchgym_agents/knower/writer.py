@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from searchgym.corpora.corpus import GeneratedCorpus
 from searchgym.corpora.render import render
 from searchgym.dialects.base import get_dialect
-from searchgym.dialects.self_search import SelfSearch
+from searchgym.dialects.search_r1 import SelfSearch
 from searchgym.dialects.tags import TagDialect
 from searchgym.tasks.context import Context, Path, PathStep
 from searchgym.types import ABSTAIN, Answer, Hit, Ranking, Search

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from searchgym import EngineError, TrainableLM
-from searchgym.llms.padding import micro_batches
+from searchgym.llms.batches import micro_batches
 from searchgym.rl import Group, Played, Scored, Signal, Signals, Workers, outcome_pairs
 from searchgym.storage.checkpoint import load_optimizer, optimizer_tensors, under
 

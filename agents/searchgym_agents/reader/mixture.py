@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from searchgym.errors import DataError
-from searchgym.llms.padding import micro_batches
+from searchgym.llms.batches import micro_batches
 from searchgym.llms.sft_data import Example
 from searchgym.seeding import stream
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from searchgym.errors import DataError
-from searchgym.llms.precision import fast_dtype
+from searchgym.llms.acceleration import fast_dtype
 from searchgym.llms.sft import STATE, Progress, SftConfig
 from searchgym.llms.small import check_width, small_model
 from searchgym.storage.checkpoint import read_state
@@ -109,7 +109,7 @@ def warm_start(
         seed: Of worlds, weights and order.
         dtype: Of matrix products in training; ``None``: that of the run in ``out``, which may have
             been begun on another processor, else whichever is faster here
-            (:func:`~searchgym.llms.precision.fast_dtype`).
+            (:func:`~searchgym.llms.acceleration.fast_dtype`).
         encoder: Where the embeddings of words come from (:mod:`.lexicon`), beside which names are
             slots; ``None``: all are learnt, words and names in pieces.
         paraphrases: Whether three of four worlds are worded in many more ways.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from searchgym.llms.padding import padded
+from searchgym.llms.batches import padded
 from searchgym.llms.sft import Progress, SftConfig, SftTrainer
 from searchgym.llms.sft_data import Example
 from searchgym.seeding import stream

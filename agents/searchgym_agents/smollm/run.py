@@ -13,9 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
+from searchgym.llms.acceleration import block_attention, training_dtype
 from searchgym.llms.base import Sampling
-from searchgym.llms.blocked import block_attention
-from searchgym.llms.precision import training_dtype
 from searchgym.llms.sft import Progress, SftTrainer
 from searchgym.llms.sft_data import Example
 from searchgym.policies.trainable import TrainableLM

@@ -17,8 +17,7 @@ from ...batching import retried
 from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
 from ...llms.base import Completion, Generator, GenRequest, Sampling
-from ...llms.cache import Cached
-from ...llms.registry import build_generator
+from ...llms.registry import Cached, build_generator
 from ...seeding import derive, unit
 from ...types import CallContext, Charged, Failure, Hit, PageSource, Query, Ranking, Service, Task
 from ...worlds.world import World
@@ -84,7 +83,7 @@ class SimulatedEngine:
         retries: Further tries of a call that failed. Then it is a ``Failure``, and the episode's
             own ``max_retries`` applies.
         cache: File of a completion cache: what was generated once is read from then on, by any
-            process (``searchgym.llms.cache``).
+            process (``searchgym.llms.registry``).
         vary: True if equal prompts get a fresh text per call. Default: not with a cache, where a
             prompt and its sampling have one answer, as with a real engine.
 

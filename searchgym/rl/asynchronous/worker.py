@@ -22,7 +22,7 @@ from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import EngineError
-from ...llms.handover import place_for, size_of
+from ...llms.vllm_generator import place_for, size_of
 from ...utils.processes import Channel, ParentGoneError
 from ..slots.protocols import make as make_slot
 from ..slots.records import Group, Packed, TaskPlan, Workers, pack, unpack

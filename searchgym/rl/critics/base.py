@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...errors import EngineError
-from ...llms.padding import distinct, micro_batches, right_padded
+from ...llms.batches import distinct, micro_batches, right_padded
 from ...policies.trainable import TrainableLM
 from ...storage.checkpoint import load_optimizer, optimizer_tensors
 from ..measures import renamed

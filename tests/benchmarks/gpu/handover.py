@@ -6,8 +6,8 @@ import shutil
 from functools import partial
 from typing import Any
 
-from searchgym.llms.handover import size_of
 from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.llms.vllm_generator import size_of
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.asynchronous.worker import new_folder, newest, publish
 

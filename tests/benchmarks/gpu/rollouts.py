@@ -19,7 +19,7 @@ import torch
 from searchgym.core.episode import Episode
 from searchgym.core.rollout import run_episodes
 from searchgym.core.rules import EpisodeConfig
-from searchgym.llms import continuous, transformers_generator
+from searchgym.llms import transformers_generator
 from searchgym.llms.base import GenRequest, Sampling
 from searchgym.llms.causal import Running, left_padded
 from searchgym.policies.causal_lm import CausalLMPolicy
@@ -193,6 +193,5 @@ def watched(device: torch.device) -> Iterator[dict[str, float]]:
         for method in ("__init__", "step"):
             model = timed("model", getattr(Running, method))
             stack.enter_context(replaced(Running, method, model))
-        for module in (transformers_generator, continuous):
-            stack.enter_context(replaced(module, "draw", drawing))
+        stack.enter_context(replaced(transformers_generator, "draw", drawing))
         yield parts

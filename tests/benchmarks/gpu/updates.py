@@ -18,9 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from searchgym.llms.acceleration import compile_layers, training_dtype
 from searchgym.llms.base import Sampling
-from searchgym.llms.compiled import compile_layers
-from searchgym.llms.precision import training_dtype
 from searchgym.llms.sft import SftConfig, SftTrainer
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.trainable import TrainableLM

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dialects import specs
-from ..dialects.base import Dialect, get_dialect
+from ..dialects.base import Dialect, get_dialect, reference_from_json, reference_to_json
 from ..errors import CardError, EpisodeError
 from ..rewards.reward import Reward
 from ..types import Page, Task, ToolSpec
@@ -135,7 +134,7 @@ class Rules(RuleOptions):
     def to_json(self) -> dict[str, Any]:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out["tools"] = [list(t) for t in self.tools]
-        out["dialect"] = specs.to_json(self.dialect)
+        out["dialect"] = reference_to_json(self.dialect)
         out["needs_task"] = list(self.needs_task)
         out["reward"] = self.reward.to_json()
         return out
@@ -150,10 +149,10 @@ class Rules(RuleOptions):
         trust: bool = False,
         scored: bool = True,
     ) -> Rules:
-        """The inverse of :meth:`to_json`; for the dialect see ``specs.from_json``, for the
+        """The inverse of :meth:`to_json`; for the dialect see ``reference_from_json``, for the
         reward :meth:`Reward.from_json`."""
         values = dict(data)
-        values["dialect"] = specs.from_json(values["dialect"], dialect)
+        values["dialect"] = reference_from_json(values["dialect"], dialect)
         values["tools"] = tuple(ToolSpec(*t) for t in values["tools"])
         values["needs_task"] = tuple(values["needs_task"])
         values["reward"] = Reward.from_json(values["reward"], reward, trust=trust, scored=scored)

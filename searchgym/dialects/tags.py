@@ -25,9 +25,7 @@ from ..types import (
     Span,
 )
 from .base import Described, View
-from .calls import canonical_call, read_call, write_call
 from .escape import PassageCache, clean, escape_tags, one_line
-from .instructions import tag_instructions
 
 _DOUBLE_HASH = re.compile("#(?=#)")
 _KINDS: dict[str, Any] = {
@@ -163,6 +161,8 @@ class TextDialect(Described, ABC):
         if isinstance(action, Judge):
             return Judge(bool(action.useful))
         if isinstance(action, Call):
+            from .calls import canonical_call
+
             return canonical_call(action)
         assert not isinstance(action, Invalid)
         text = self._text(str(action[0]))
@@ -263,6 +263,8 @@ class TagDialect(TextDialect):
         elif kind == "search":
             action = Search((content,))
         elif kind == "tool":
+            from .calls import read_call
+
             action = read_call(content)
             here = () if isinstance(action, Invalid) else here
         elif kind != "judge":
@@ -287,6 +289,8 @@ class TagDialect(TextDialect):
         if isinstance(action, Judge):
             body = "good" if action.useful else "bad"
         elif isinstance(action, Call):
+            from .calls import write_call
+
             body = write_call(*action)
         else:
             text = " ## ".join(action.queries) if isinstance(action, Search) else action[0]
@@ -301,6 +305,8 @@ class TagDialect(TextDialect):
         return self._think("I know enough to answer.") + "<answer> ", f"{text} </answer>"
 
     def instructions(self, view: View) -> str:
+        from .instructions import tag_instructions
+
         return tag_instructions(view, self.renders, parallel=self.parallel)
 
     def render_hits(self, groups: Sequence[tuple[str, Ranking]]) -> str:

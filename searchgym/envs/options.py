@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NoReturn
 
 from ..core.rules import RuleOptions, Rules, check_numbers
-from ..dialects.base import get_dialect
-from ..dialects.specs import is_self_search, self_search_form
+from ..dialects.base import get_dialect, is_self_search, self_search_form
 from ..errors import CardError, EngineError, unknown
 from ..types import Query
 

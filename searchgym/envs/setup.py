@@ -14,7 +14,7 @@ from typing import Any
 from ..core.rules import Rules
 from ..corpora.corpus import Corpus
 from ..curricula import TaskPool
-from ..dialects.specs import with_required_flags
+from ..dialects.base import with_required_flags
 from ..errors import CardError, unknown, unknown_id
 from ..rewards.reward import Reward
 from ..tools import Toolbox, ToolContext, make_toolbox

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from ..dialects.escape import without_thoughts
-from ..errors import EngineError, RewardError
+from ..errors import RewardError
 from ..rewards import Outcome
 from ..rewards.lookups import new_evidence
 from ..types import Failure
@@ -49,7 +49,7 @@ class JudgeReward:
     passages. Equal prompts are asked once in a process, and with ``cache=FILE`` among the
     generator's options once for ever, so that replays, forks and members of a group that did the
     same get the same number. Sampling is greedy. Where the task names its gold passages,
-    :meth:`label` is the exact verdict to measure a judge against (:func:`agreement`).
+    :meth:`label` is the exact verdict to measure a judge against.
 
     It is named by its import path, not in the registry: a record of strangers may not say which
     server is asked.
@@ -108,14 +108,3 @@ class JudgeReward:
     def label(outcome: Outcome) -> float:
         """Exact verdict on the latest turn: 1 if it showed a gold passage for the first time."""
         return 1.0 if new_evidence(outcome)[-1] else 0.0
-
-
-def agreement(scores: Sequence[float], labels: Sequence[float]) -> float:
-    """Share of turns on which a judge and the exact verdicts agree, scores rounded at one half.
-
-    Raises:
-        EngineError: no turns, or numbers that do not pair.
-    """
-    if not scores or len(scores) != len(labels):
-        raise EngineError(f"agreement needs a label a score, got {len(scores)} and {len(labels)}")
-    return sum((s >= 0.5) == (x >= 0.5) for s, x in zip(scores, labels, strict=True)) / len(scores)

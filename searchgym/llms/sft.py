@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
-from torch.optim import Optimizer
 
 from ..errors import DataError, EngineError
 from ..seeding import stream
@@ -128,6 +127,31 @@ class SftTrainer:
 
     def settle(self) -> None:
         """Compute the weights that are made of others; called before the model is saved."""
+
+    def save(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Write a checkpoint; the old file stays until the new one is whole and on disk."""
+        tensors = {f"model/{name}": p.detach().clone() for name, p in self.weights().items()}
+        for i, optimizer in enumerate(self.optimizers):
+            tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
+        header = {"settings": settings, "step": self.step, "seconds": self.seconds}
+        write_state(path, tensors, header)
+
+    def load(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint.
+
+        Raises:
+            DataError: not a checkpoint of this trainer, or one of a run with other settings.
+        """
+        tensors, header = read_state(path, "this trainer")
+        if not isinstance(was := header.get("settings"), dict):
+            raise DataError(f"{path}: not a checkpoint of this trainer (it has {sorted(header)})")
+        same_settings(path, (k for k in {*was, *settings} if was.get(k) != settings.get(k)))
+        with torch.no_grad():
+            for name, p in self.weights().items():
+                p.copy_(tensors[f"model/{name}"])
+        for i, optimizer in enumerate(self.optimizers):
+            load_optimizer(optimizer, tensors, f"optimizer/{i}")
+        self.step, self.seconds = header["step"], header["seconds"]
 
     def advance(self) -> Progress:
         """Make one optimizer step on the next batch."""
@@ -259,53 +283,36 @@ def train(
         DataError: ``out`` holds another run, another training is writing it, or it cannot be
             written (disk full).
     """
+    out = Path(out)
     with lock or FolderLock(out):
-        return _train(trainer, tokenizer, Path(out), about, started, save_every, log_every, report)
-
-
-def _train(
-    trainer: SftTrainer,
-    tokenizer: Any,
-    out: Path,
-    about: dict[str, Any] | None,
-    started: Callable[[], object] | None,
-    save_every: int,
-    log_every: int,
-    report: Callable[[Progress], None] | None,
-) -> SftTrainer:
-    settings = {
-        "config": asdict(trainer.config),
-        "examples": len(trainer.examples),
-        **(about or {}),
-    }
-    settings = json.loads(json.dumps(settings))
-    if (out / STATE).exists():
-        trainer.step, trainer.seconds = load_state(
-            out / STATE, trainer.weights(), trainer.optimizers, settings=settings
-        )
-    lines = _logged(out / LOG, trainer.step)
-    _keep_tokenizer(tokenizer, out)
-    if started is not None and trainer.step < trainer.config.steps:
-        started()
-    seen: list[Progress] = []
-    write_whole(out / LOG, "".join(lines))
-    while trainer.step < trainer.config.steps:
-        seen.append(trainer.advance())
-        last = trainer.step == trainer.config.steps
-        if report is not None:
-            report(seen[-1])
-        give_back()
-        if last or trainer.step % log_every == 0:
-            with writing(out / LOG), (out / LOG).open("a", encoding="utf-8") as log:
-                log.write(json.dumps(_row(seen)) + "\n")
-            seen.clear()
-        if last or trainer.step % save_every == 0:
-            trainer.settle()
-            _save_model(trainer.model, out)
-            save_state(
-                out / STATE, trainer.weights(), trainer.optimizers,
-                settings=settings, step=trainer.step, seconds=trainer.seconds,
-            )  # fmt: skip
+        settings = {
+            "config": asdict(trainer.config),
+            "examples": len(trainer.examples),
+            **(about or {}),
+        }
+        settings = json.loads(json.dumps(settings))
+        if (out / STATE).exists():
+            trainer.load(out / STATE, settings)
+        lines = _logged(out / LOG, trainer.step)
+        _keep_tokenizer(tokenizer, out)
+        if started is not None and trainer.step < trainer.config.steps:
+            started()
+        seen: list[Progress] = []
+        write_whole(out / LOG, "".join(lines))
+        while trainer.step < trainer.config.steps:
+            seen.append(trainer.advance())
+            last = trainer.step == trainer.config.steps
+            if report is not None:
+                report(seen[-1])
+            give_back()
+            if last or trainer.step % log_every == 0:
+                with writing(out / LOG), (out / LOG).open("a", encoding="utf-8") as log:
+                    log.write(json.dumps(_row(seen)) + "\n")
+                seen.clear()
+            if last or trainer.step % save_every == 0:
+                trainer.settle()
+                _save_model(trainer.model, out)
+                trainer.save(out / STATE, settings)
     return trainer
 
 
@@ -360,43 +367,3 @@ def _logged(path: Path, step: int) -> list[str]:
         except (ValueError, KeyError):
             continue  # the line the kill cut short
     return kept
-
-
-def save_state(
-    path: Path,
-    weights: Mapping[str, Tensor],
-    optimizers: Sequence[Optimizer],
-    *,
-    settings: Mapping[str, Any],
-    step: int,
-    seconds: float,
-) -> None:
-    """Write a run; the old file stays until the new one is whole and on disk."""
-    tensors = {f"model/{name}": p.detach().clone() for name, p in weights.items()}
-    for i, optimizer in enumerate(optimizers):
-        tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
-    write_state(path, tensors, {"settings": settings, "step": step, "seconds": seconds})
-
-
-def load_state(
-    path: Path,
-    weights: Mapping[str, Tensor],
-    optimizers: Sequence[Optimizer],
-    *,
-    settings: Mapping[str, Any],
-) -> tuple[int, float]:
-    """Put weights and optimisers back where ``save_state`` found them; steps and seconds so far.
-
-    Raises:
-        DataError: not a checkpoint of this trainer, or one of a run with other settings.
-    """
-    tensors, header = read_state(path, "this trainer")
-    if not isinstance(was := header.get("settings"), dict):
-        raise DataError(f"{path}: not a checkpoint of this trainer (it has {sorted(header)})")
-    same_settings(path, (k for k in {*was, *settings} if was.get(k) != settings.get(k)))
-    with torch.no_grad():
-        for name, p in weights.items():
-            p.copy_(tensors[f"model/{name}"])
-    for i, optimizer in enumerate(optimizers):
-        load_optimizer(optimizer, tensors, f"optimizer/{i}")
-    return header["step"], header["seconds"]

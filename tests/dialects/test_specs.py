@@ -14,9 +14,16 @@ import pytest
 import searchgym
 from searchgym.core.episode import Episode
 from searchgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
-from searchgym.dialects.base import DIALECTS, Dialect, get_dialect
+from searchgym.dialects.base import (
+    DIALECTS,
+    Dialect,
+    get_dialect,
+    reference,
+    reference_from_json,
+    reference_to_json,
+    with_required_flags,
+)
 from searchgym.dialects.search_r1 import SearchR1
-from searchgym.dialects.specs import from_json, reference, to_json, with_required_flags
 from searchgym.errors import CardError, DialectError
 from searchgym.utils.trust import registered_only
 from tests.dialects.common import NAMES
@@ -43,7 +50,7 @@ def test_every_registered_form_is_one_record(name: str) -> None:
     options = dict.fromkeys(flags, True)
     made = type(get_dialect(base))(**options)
     forms = [name, {"use": base, **options}, {"use": name}, made, get_dialect(name)]
-    assert {json.dumps(to_json(reference(form))) for form in forms} == {json.dumps(name)}
+    assert {json.dumps(reference_to_json(reference(form))) for form in forms} == {json.dumps(name)}
     assert made.name == get_dialect(name).name == name
     if not flags:
         assert get_dialect(name) is get_dialect({"use": base})
@@ -66,9 +73,9 @@ def test_every_registered_form_is_one_record(name: str) -> None:
     ],
 )  # fmt: skip
 def test_a_subclass_is_recorded_by_path_and_options(spec: Any, recorded: Any) -> None:
-    written = to_json(reference(spec))
+    written = reference_to_json(reference(spec))
     assert written == recorded
-    again = get_dialect(from_json(json.loads(json.dumps(written))))
+    again = get_dialect(reference_from_json(json.loads(json.dumps(written))))
     assert type(again) is type(get_dialect(spec))
     assert again.options == {
         k: v

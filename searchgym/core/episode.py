@@ -473,7 +473,10 @@ class Episode(EpisodeState):
         """
         from . import replay
 
-        return replay.restore(cls, snapshot, dialect, reward, trust, scored, reward_transforms)
+        return replay.restore(
+            cls, snapshot, dialect=dialect, reward=reward, trust=trust, scored=scored,
+            reward_transforms=reward_transforms,
+        )  # fmt: skip
 
 
 def run_tools(episodes: Sequence[Episode], toolbox: Toolbox) -> None:

@@ -7,11 +7,10 @@ what the arguments mean.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..dialects.base import Dialect
 from ..errors import EpisodeError
 from ..seeding import derive
 from ..storage.records import events_from_json, events_to_json
@@ -66,19 +65,11 @@ def snapshot(episode: EpisodeState) -> dict[str, Any]:
 def restore(
     cls: type[E],
     snapshot: Mapping[str, Any],
-    dialect: Dialect | None,
-    reward: Any,
+    *,
     trust: bool,
-    scored: bool,
-    reward_transforms: Sequence[Callable[[float], float]],
+    **own: Any,
 ) -> E:
-    """Replay the episode a snapshot was taken of (:meth:`Episode.restore`).
-
-    Raises:
-        EpisodeError: another version's snapshot, or other ``reward_transforms``.
-        CardError: a part of the reward that is neither registered, given nor trusted, or whose
-            source has changed.
-    """
+    """Replay the episode a snapshot was taken of (:meth:`Episode.restore`)."""
     if not isinstance(snapshot, Mapping):
         raise EpisodeError(
             "a snapshot is a table, as snapshot() returns it or json.loads reads it, got "
@@ -93,14 +84,7 @@ def restore(
     parent = snapshot.get("parent")
     with registered_only("this snapshot", trust=trust):
         try:
-            config = EpisodeConfig.from_json(
-                snapshot["config"],
-                dialect,
-                reward,
-                trust=trust,
-                scored=scored,
-                reward_transforms=reward_transforms,
-            )
+            config = EpisodeConfig.from_json(snapshot["config"], trust=trust, **own)
             events = events_from_json(snapshot["events"])
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             raise EpisodeError(

@@ -200,14 +200,13 @@ class EpisodeConfig:
     def from_json(
         cls,
         data: Mapping[str, Any],
-        dialect: Dialect | None = None,
-        reward: Any = None,
         *,
-        trust: bool = False,
         scored: bool = True,
         reward_transforms: Sequence[Callable[[float], float]] = (),
+        **own: Any,
     ) -> EpisodeConfig:
-        """The inverse of :meth:`to_json`; for dialect and reward see :meth:`Rules.from_json`.
+        """The inverse of :meth:`to_json`; ``own``: dialect, reward and trust, see
+        :meth:`Rules.from_json`.
 
         Raises:
             EpisodeError: recorded transforms of the reward that are not those given.
@@ -216,9 +215,7 @@ class EpisodeConfig:
 
         values = dict(data)
         values["task"] = task_from_dict(values["task"])
-        values["rules"] = Rules.from_json(
-            values["rules"], dialect, reward, trust=trust, scored=scored
-        )
+        values["rules"] = Rules.from_json(values["rules"], scored=scored, **own)
         names = values.pop("reward_transforms", [])
         given = [name_of(function) for function in reward_transforms]
         if scored and list(names) != given:

@@ -7,7 +7,7 @@ import pytest
 from searchgym.dialects.base import get_dialect
 from searchgym.errors import DialectError
 from searchgym.types import Answer, Call, Hit, Invalid, Passage, Search
-from tests.dialects.test_foreign_text import HOSTILE
+from tests.dialects.common import HOSTILE
 
 BEGIN, END = "<|begin_of_query|>", "<|end_of_query|>"
 AGENTGL = get_dialect("agentgl")
@@ -69,8 +69,12 @@ def test_other_calls_have_no_words(call):
         AGENTGL.render_action(call)
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_documents_cannot_close_their_wrapper(hostile):
+def test_documents_cannot_close_their_wrapper():
+    for hostile in HOSTILE:
+        _cannot_close(hostile)
+
+
+def _cannot_close(hostile):
     hits = (Hit(Passage(hostile, hostile, hostile, hostile), 1.0),)
     shown = AGENTGL.render_call(Call("graph_rank", {"query": hostile}), hostile, hits)
     assert shown.count("<|begin_of_documents|>") == shown.count("<|end_of_documents|>") == 1

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from searchgym.llms.base import Completion, Generator, GenRequest, Sampling
 
@@ -59,3 +63,12 @@ def largest_gap(sampler: Generator, scorer: Generator, requests: Sequence[GenReq
     written = done(sampler.run(requests))
     scores = scorer.score([(r.prompt, c.ids) for r, c in zip(requests, written, strict=True)])  # type: ignore[misc]
     return max(float(np.abs(c.logp - s).max()) for c, s in zip(written, scores, strict=True))  # type: ignore[operator]
+
+
+def free(monkeypatch: pytest.MonkeyPatch, room: Mapping[str, int]) -> None:
+    """Leave folders so many bytes, by how their names begin."""
+
+    def usage(folder: str | Path) -> SimpleNamespace:
+        return SimpleNamespace(free=next(n for f, n in room.items() if str(folder).startswith(f)))
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)

@@ -14,9 +14,9 @@ import torch
 
 from searchgym.errors import EngineError
 from searchgym.llms import vllm_generator
-from searchgym.llms.vllm_generator import VllmGenerator, WeightWorker
+from searchgym.llms.vllm_generator import VllmGenerator, WeightWorker, place_for, size_of
 from tests.llms import tiny
-from tests.llms.test_handover import free
+from tests.llms.checks import free
 
 
 class Engine:
@@ -123,3 +123,24 @@ def test_weights_go_where_there_is_room(monkeypatch: pytest.MonkeyPatch, tmp_pat
         generator.update_weights(weights)
     assert generator.version == 2
     assert generator.dtype == torch.bfloat16
+
+
+def test_a_place_with_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shared, other = tmp_path / "shared", tmp_path / "other"
+    shared.mkdir()
+    other.mkdir()
+    monkeypatch.setattr(vllm_generator, "SHARED", str(shared))
+    monkeypatch.setattr(tempfile, "tempdir", str(other))
+    free(monkeypatch, {str(shared): 100, str(other): 2**30})
+    assert place_for(100) == str(shared)
+    assert place_for(101) == str(other), "as in a container, whose /dev/shm is small"
+    full = r"needs 2\.00 GiB: .*/shared has 0\.00 GiB free, .*/other has 1\.00"
+    with pytest.raises(EngineError, match=full):
+        place_for(2**31)
+    shared.rmdir()
+    assert place_for(1) == str(other), "not all systems have one"
+
+
+def test_sizes() -> None:
+    half = torch.zeros(3, dtype=torch.bfloat16)
+    assert size_of({"a": torch.zeros(2, 5), "b": half}) == 46

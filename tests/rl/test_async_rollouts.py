@@ -22,7 +22,7 @@ from searchgym.rl.asynchronous.worker import Worker, build_workers, publish
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.records import Workers
 from searchgym.rl.trainer import TrainConfig, Trainer
-from tests.llms.test_handover import free
+from tests.llms.checks import free
 from tests.rl import lookup
 from tests.rl.colours import player, setting
 from tests.rl.playing import make, with_roles

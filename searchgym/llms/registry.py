@@ -76,7 +76,8 @@ def build_generator(spec: str | Mapping[str, Any] | Generator) -> Generator:
 
 
 class Cached:
-    """Any generator behind a completion cache in one SQLite file (``searchgym.storage.store.Store``).
+    """Any generator behind a completion cache in one SQLite file, a ``Store`` of
+    :mod:`searchgym.storage.store`.
 
     Entries are keyed by (the generator's fingerprint, prompt, sampling, key, needs), so weights
     that change never meet old texts, and two tries of one prompt need two keys. A text is on disk

@@ -6,9 +6,16 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+if find_spec("hypothesis") is not None:  # peers' environments do without
+    from hypothesis import settings
+
+    settings.register_profile("suite", max_examples=40, deadline=None)
+    settings.load_profile("suite")
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 if BESIDE.is_dir():  # the environments of real sets look where SEARCHGYM_DATA says

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.corpora.corpus import AnswerIndex, Corpus, is_aggregated, normalised
@@ -108,7 +108,6 @@ WORD = st.sampled_from("a the odda odd harbour light carl dunn lute of 4,120 rom
 
 
 @given(st.lists(WORD, min_size=1, max_size=3).map(" ".join))
-@settings(max_examples=100, deadline=None)
 def test_the_index_finds_what_reading_every_passage_finds(answer: str) -> None:
     wanted = normalise_answer(answer)
     slow = [i for i, p in enumerate(CORPUS) if wanted and f" {wanted} " in normalised(p)]

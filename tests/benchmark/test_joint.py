@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.benchmark.joint import (
@@ -86,7 +86,6 @@ def test_sets_are_averaged_with_equal_weight() -> None:
     st.lists(st.sampled_from([0.0, 1.0]), min_size=5, max_size=60),
     st.lists(st.sampled_from([0.0, 1.0]), min_size=5, max_size=60),
 )
-@settings(max_examples=40, deadline=None)
 def test_independent_differences_have_a_width(a: list[float], b: list[float]) -> None:
     x, y = mean_interval(a, unit=True, resamples=200), mean_interval(b, unit=True, resamples=200)
     found, back = independent_difference(x, y), independent_difference(y, x)

@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym_agents.candidate.scorer import Segments
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(0, 5))
 def test_values_and_gradients_are_pytorchs(sizes, seed):
     state = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
@@ -39,7 +38,6 @@ def test_values_and_gradients_are_pytorchs(sizes, seed):
         torch.testing.assert_close(a, b)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12))
 def test_log_softmax_is_pytorchs_on_each_segment(sizes):
     parts = [torch.randn(n, dtype=torch.float64, requires_grad=True) for n in sizes]

@@ -1,7 +1,7 @@
 """Spans, questions and candidate lists on hand-made text."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.agents.state import make_state
@@ -67,7 +67,6 @@ def test_offsets_point_into_the_passage():
             assert TEXT[start:].startswith(doc.span_text(i))
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.text(max_size=200), st.text(max_size=30))
 def test_any_text_is_accepted(text, title):
     doc = analyse(title, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.core.episode import Episode
@@ -261,7 +261,6 @@ TEXTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(TEXTS, max_size=8), st.booleans())
 def test_snapshots_replay_exactly(texts, abstain):
     options = {

@@ -132,7 +132,6 @@ def test_whole_axes_take_the_whole_number_below() -> None:
     }  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(AXES)), st.floats(-10, 2_000), max_size=10))
 def test_checking_is_idempotent_and_stays_in_range(values: dict[str, float]) -> None:
     try:
@@ -201,7 +200,6 @@ def test_scaling_inter_grows_as_in_the_paper() -> None:
         ScalingInter((8, 5))
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     kind=st.sampled_from(["linear", "exponential"]),
     start=st.floats(0, 1),
@@ -270,7 +268,6 @@ def stages_of(curriculum: Staged, rewards: list[float]) -> list[int]:
     return seen
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1, 1), max_size=200))
 def test_stages_only_grow(rewards: list[float]) -> None:
     curriculum = Staged((1, 2, 4), min_episodes=3, max_episodes=40)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.dialects.base import Dialect, get_dialect
@@ -93,7 +93,6 @@ def test_simple_actions_survive_unchanged(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None)
 @given(action=ACTION, thought=TEXT)
 def test_round_trip_of_any_text(name: str, action: Action, thought: str) -> None:
     dialect = get_dialect(name)
@@ -114,7 +113,6 @@ def test_round_trip_of_any_text(name: str, action: Action, thought: str) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None)
 @given(text=st.text(st.characters(categories=("L", "N", "Zs")), min_size=1).map(str.strip))
 def test_ordinary_text_is_never_changed(name: str, text: str) -> None:
     dialect = get_dialect(name)
@@ -289,7 +287,6 @@ def test_instructions_name_what_is_possible(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40, deadline=None)
 @given(answer=TEXT)
 def test_forced_answers_parse(name: str, answer: str) -> None:
     dialect = get_dialect(name)

@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.dialects.escape import TAGS, PassageCache, clean, escape_tags, without_thoughts
@@ -19,7 +19,6 @@ ANY = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(ANY)
 def test_clean_text_can_be_encoded_and_printed(text: str) -> None:
     got = clean(text)
@@ -28,7 +27,6 @@ def test_clean_text_can_be_encoded_and_printed(text: str) -> None:
     assert clean(got) == got
 
 
-@settings(max_examples=300, deadline=None)
 @given(ANY)
 def test_no_reserved_tag_survives(text: str) -> None:
     got = escape_tags(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from searchgym.dialects.base import Dialect, get_dialect
 from searchgym.types import (
@@ -61,7 +61,6 @@ def _cannot_forge(dialect: Dialect, hostile: str) -> None:
     "name",
     ["search_r1", "search_r1+tools", "asearcher", "agentgl", "json_tools+tools", "plain+tools"],
 )
-@settings(max_examples=200, deadline=None)
 @given(text=TEXT)
 def test_no_text_can_forge(name: str, text: str) -> None:
     dialect = get_dialect(name)

@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.dialects.base import get_dialect
@@ -42,7 +42,6 @@ def agree(text: str) -> None:
 PIECES = ["<search>", "</search>", "<answer>", "</answer>", "<think>", "</think>", " a", "\n", "<"]
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_parses_what_search_r1_parses(text: str) -> None:
     agree(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.corpora.corpus import Corpus
@@ -35,7 +35,6 @@ def shape(ranking: Ranking) -> list[tuple[str, float]]:
     return [(hit.passage.id, hit.score) for hit in ranking]
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.lists(text, min_size=1, max_size=100), st.lists(text, min_size=1, max_size=5), st.data())
 def test_rankings_equal_a_plain_bm25(
     texts: list[str], queries: list[str], data: st.DataObject

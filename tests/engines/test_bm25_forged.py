@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.corpora.corpus import Corpus
@@ -83,7 +83,6 @@ def test_an_index_that_nobody_altered_is_opened(kept: Kept, tmp_path: Path) -> N
     assert BM25Engine.load(tmp_path / "empty", wordless).search(["the"], 3) == [()]
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.sampled_from([*_FILES, "index.json"]), st.data())
 def test_a_file_with_other_bytes_is_an_error_or_gives_the_same_hits(
     tmp_path_factory: pytest.TempPathFactory, kept: Kept, name: str, data: st.DataObject

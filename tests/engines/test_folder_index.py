@@ -42,7 +42,6 @@ def same_index(a: BM25Index, b: BM25Index) -> bool:
     )
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(STATE, min_size=2, max_size=5), st.booleans())
 def test_bm25_equals_a_rebuild_bit_for_bit(states: list[dict[str, str]], unicode: bool) -> None:
     kept = KeptTerms()

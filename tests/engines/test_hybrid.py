@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.corpora.corpus import Corpus
@@ -95,7 +95,6 @@ lists_of_rankings = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=80)
 @given(lists_of_rankings, st.integers(0, 9))
 def test_fused_rankings_keep_the_rules(rankings: list[Ranking], k: int) -> None:
     for fuse in (reciprocal_rank_fusion, rank_score_fusion):

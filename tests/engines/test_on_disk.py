@@ -68,7 +68,6 @@ def test_rankings_are_those_of_the_engine_in_memory_bit_for_bit(kept: Kept) -> N
         assert engine.search(QUERIES, 0) == [()] * len(QUERIES)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_corpus_is_ranked_as_in_memory(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -170,7 +169,6 @@ SENTENCES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_every_language_is_ranked_as_in_memory(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -257,7 +255,6 @@ def signed(folder: Path) -> None:
     path.write_text(json.dumps(about))
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.sampled_from([*map(file_of, ARRAYS), PASSAGES, "searchgym.json"]), st.data())
 def test_a_file_with_other_bytes_is_an_error_or_gives_the_same_hits(
     tmp_path_factory: pytest.TempPathFactory, kept: Kept, name: str, data: st.DataObject

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.engines.simulated.parse import Document, as_passage, parse_documents, write_documents
@@ -40,7 +40,6 @@ def test_variations(text: str, wanted: list[tuple[str, str]]) -> None:
     assert parse_documents(text, 3) == [Document(*d) for d in wanted]
 
 
-@settings(max_examples=300)
 @given(
     st.lists(
         st.one_of(

@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -126,7 +126,6 @@ def test_errors_name_what_was_got() -> None:
         paired_interval([1, 2], [1, 2, 3])
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=60), st.integers(0, 99)
 )

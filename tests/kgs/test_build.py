@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.errors import DataError
@@ -15,7 +15,6 @@ from searchgym.worlds.values import format_value
 from .random_graphs import FILMS, TRIPLES, films, generated
 
 
-@settings(max_examples=100, deadline=None)
 @given(TRIPLES)
 def test_facts_are_the_triples(triples):
     graph = from_triples(triples, name="g")
@@ -144,7 +143,6 @@ def test_relations_in_words(relations, words):
     assert relation_words(relations) == words
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.text("ab/._ AB", min_size=1, max_size=6), unique=True, max_size=8))
 def test_names_are_unique_whatever_the_source_says(names):
     assert len(set(relation_words(names))) == len(names)

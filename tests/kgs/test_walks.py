@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.errors import EngineError
@@ -16,7 +16,6 @@ from searchgym.kgs.walks import neighbours, path_entities, shortest_path
 from .random_graphs import TRIPLES, films, generated, undirected
 
 
-@settings(max_examples=100, deadline=None)
 @given(TRIPLES, st.integers(0, 14), st.sampled_from([None, 0]))
 def test_neighbours_are_at_their_distance(triples, which, relation):
     graph = from_triples(triples, name="g")
@@ -52,7 +51,6 @@ def test_other_numbers_of_hops_are_refused():
             neighbours(films(), 0, hops=hops)
 
 
-@settings(max_examples=150, deadline=None)
 @given(TRIPLES, st.integers(0, 14), st.integers(0, 14), st.sampled_from([None, 0, 1, 2, 3]))
 def test_paths_are_shortest(triples, a, b, max_len):
     graph = from_triples(triples, name="g")
@@ -73,7 +71,6 @@ def test_paths_are_shortest(triples, a, b, max_len):
         assert entities == min(nx.all_shortest_paths(joined, a, b))
 
 
-@settings(max_examples=60, deadline=None)
 @given(TRIPLES, st.lists(st.integers(0, 14), min_size=1, max_size=3))
 def test_pagerank_is_networkx_pagerank(triples, seeds):
     graph = from_triples(triples, name="g")

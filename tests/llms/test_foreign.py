@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.dialects.base import DIALECTS, get_dialect
@@ -45,7 +45,6 @@ def test_the_tokenizer_itself_would_obey(family: str) -> None:
 
 @pytest.mark.parametrize("normaliser", [None, "nfkc"])
 @pytest.mark.parametrize("family", NAMES)
-@settings(max_examples=40, deadline=None)
 @given(text=TEXTS)
 def test_no_text_has_a_special_id(family: str, normaliser: str | None, text: str) -> None:
     words = tokenizer(family, normaliser)
@@ -56,7 +55,6 @@ def test_no_text_has_a_special_id(family: str, normaliser: str | None, text: str
 
 
 @pytest.mark.parametrize("family", NAMES)
-@settings(max_examples=40, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4))
 def test_a_chat_has_the_templates_special_tokens_alone(family: str, texts: list[str]) -> None:
     codec = Codec(tokenizer(family))
@@ -125,7 +123,6 @@ def test_a_page_brings_none_to_a_policy(family: str, dialect: str) -> None:
 
 @pytest.mark.parametrize("normaliser", [None, "nfkc"])
 @pytest.mark.parametrize("family", NAMES)
-@settings(max_examples=40, deadline=None)
 @given(text=TEXTS)
 def test_neutralised_strings_pass_any_template(
     family: str, normaliser: str | None, text: str

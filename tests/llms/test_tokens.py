@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.llms.tokens import Reader, cut, stop_end
@@ -17,7 +17,6 @@ def decode(ids: list[int]) -> str:
     return text
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(max_size=40))
 def test_pieces_join_to_the_text(text: str) -> None:
     ids = WORDS(text)["input_ids"]
@@ -29,7 +28,6 @@ def test_pieces_join_to_the_text(text: str) -> None:
     assert not ids or reader.ends[-1] == len(text)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.integers(0, len(WORDS) - 1), max_size=30))
 def test_any_tokens_even_broken_characters(ids: list[int]) -> None:
     """Random ids are mostly invalid UTF-8: the pieces still join to what decoding gives."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.core.episode import Episode
@@ -264,7 +264,6 @@ def test_submodular_coverage() -> None:
         Reward.of({"use": "coverage", "power": 2})
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.sampled_from([ONE, TWO, NONE]), max_size=7), st.floats(0.05, 1))
 def test_coverage_telescopes_and_diminishes(searches: Sequence[str], power: float) -> None:
     paid = earned({"use": "coverage", "power": power}, *searches, WRONG)

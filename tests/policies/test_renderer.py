@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.errors import EngineError
@@ -43,7 +43,6 @@ RENDERERS = own(PlainRenderer(WORDS), ChatRenderer(WORDS))
 SPECIAL = set(WORDS.added_tokens_decoder)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     start=TEXTS,
     question=TEXTS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.core.episode import Episode
@@ -107,7 +107,6 @@ def check(
     assert sum(int(r.sampled.sum()) for r in row_list) == total, "every sampled id, and only those"
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     texts=st.lists(st.sampled_from(TEXTS), max_size=8),
     edited=st.booleans(),

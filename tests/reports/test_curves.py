@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -53,7 +53,6 @@ def test_thinning_leaves_out_what_is_missing() -> None:
     assert thinned([], [], 3) == []
 
 
-@settings(deadline=None)  # scipy takes seconds to load
 @given(st.lists(numbers, min_size=3, max_size=8))
 def test_intervals_over_seeds_are_student_t(values: list[float]) -> None:
     point = over_seeds(values)

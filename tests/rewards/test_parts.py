@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.core.episode import Episode
@@ -297,7 +297,6 @@ WEIGHTS = st.dictionaries(
 OPTIONS: dict[str, Any] = {"dialect": FULL, "max_parallel": 2, "judge": True, "max_turns": 5}
 
 
-@settings(max_examples=60, deadline=None)
 @given(TEXTS, WEIGHTS, st.booleans())
 def test_rewards_of_turns_sum_to_the_weighted_parts(
     texts: list[str], weights: dict[str, float], gated: bool

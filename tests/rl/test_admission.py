@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.errors import CardError
@@ -106,7 +106,6 @@ RUNS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400, deadline=None)
 @given(run=RUNS, seed=st.integers(0, 10_000), heavy=st.booleans())
 def test_nothing_is_too_old(run: dict[str, Any], seed: int, heavy: bool) -> None:
     """Whatever rollouts last: one may take a hundred times as long as another."""

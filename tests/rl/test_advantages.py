@@ -98,7 +98,6 @@ batches = st.lists(st.tuples(st.integers(0, 3), st.integers(-40, 40)), min_size=
 """(reward, group): a few groups, rewards that tie now and then."""
 
 
-@settings(deadline=None, max_examples=40)
 @given(batches, st.sampled_from(sorted(GROUP_METHODS)), st.randoms(use_true_random=False))
 def test_order_and_names_of_groups_do_not_matter(batch, method, random):
     (reward, group), compute = batch, GROUP_METHODS[method]
@@ -110,7 +109,6 @@ def test_order_and_names_of_groups_do_not_matter(batch, method, random):
     torch.testing.assert_close(compute(reward, 100 - 7 * group), adv)
 
 
-@settings(deadline=None, max_examples=40)
 @given(batches, st.sampled_from(CENTRED))
 def test_centred_methods_sum_to_zero_in_every_group(batch, method):
     reward, group = batch
@@ -119,7 +117,6 @@ def test_centred_methods_sum_to_zero_in_every_group(batch, method):
         assert abs(float(adv[group == name].sum())) < 1e-9
 
 
-@settings(deadline=None, max_examples=60)
 @given(batches, st.sampled_from([0.25, 3.0, 10.0]), st.sampled_from([-2.0, 0.5]))
 def test_scaling_and_shifting_rewards(batch, a, b):
     reward, group = batch

@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.tasks.draft import minimal_cover, treewidth
@@ -44,7 +44,6 @@ def test_large_graphs_get_an_upper_bound():
     assert treewidth(_named((i, i + 1) for i in range(40))) == 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(2, 6), st.data())
 def test_treewidth_is_the_best_elimination_order(n, data):
     pairs = [p for p in combinations(range(n), 2) if data.draw(st.booleans())]
@@ -89,7 +88,6 @@ def test_a_fact_stated_nowhere_is_an_error():
         minimal_cover([["a"], []])
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=3), max_size=7))
 def test_removing_any_passage_of_a_minimal_cover_breaks_it(stated):
     cover = minimal_cover(stated)

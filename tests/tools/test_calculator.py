@@ -7,7 +7,7 @@ import time
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.tools.calculator import (
@@ -102,7 +102,6 @@ NUMBERS = st.integers(-(10**6), 10**6) | st.decimals(-(10**6), 10**6, places=3, 
     ),
     max_leaves=6,
 ))  # fmt: skip
-@settings(max_examples=200, deadline=None)
 def test_sums_and_products_are_exact(pair: tuple[str, Fraction]) -> None:
     text, value = pair
     if len(text) <= MAX_CHARS:
@@ -110,7 +109,6 @@ def test_sums_and_products_are_exact(pair: tuple[str, Fraction]) -> None:
 
 
 @given(st.fractions(min_value=-(10**12), max_value=10**12, max_denominator=10**6))
-@settings(max_examples=300, deadline=None)
 def test_what_is_shown_is_right_to_fifteen_digits(value: Fraction) -> None:
     read = Fraction(shown(value))
     assert abs(read - value) <= abs(value) * Fraction(1, 10**14)
@@ -119,7 +117,6 @@ def test_what_is_shown_is_right_to_fifteen_digits(value: Fraction) -> None:
 
 
 @given(st.text(alphabet="0123456789.+-*/%()e, _xabsqrtmin", max_size=60) | st.text(max_size=40))
-@settings(max_examples=400, deadline=None)
 def test_no_text_raises_anything_else(text: str) -> None:
     with contextlib.suppress(CalculatorError):
         shown(calculate(text))

@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import searchgym
@@ -334,7 +334,6 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS, ACTIONS, ACTIONS, st.integers(0, 6))
-@settings(max_examples=60, deadline=None)
 def test_forks_never_share_state(
     before: list[Any], mine_: list[Any], theirs: list[Any], at: int
 ) -> None:

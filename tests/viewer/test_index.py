@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.core.trajectory import write_jsonl
@@ -74,7 +74,6 @@ VALUES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
 @given(chosen=st.fixed_dictionaries({}, optional=VALUES))
 def test_filters_find_what_a_scan_finds(index: Index, chosen: dict[str, str]) -> None:
     expected = [
@@ -97,7 +96,6 @@ def test_words_find_what_was_asked_written_and_shown(index: Index) -> None:
     assert listing(index, Filter.of({"q": "zzzz"})).total == 0
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.text(max_size=60))
 def test_no_search_is_an_error(index: Index, text: str) -> None:
     listing(index, Filter.of({"q": text, "agent": text, "hops": text, "least": text, "sort": text}))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.core.trajectory import write_jsonl
@@ -294,7 +294,6 @@ def test_what_was_searched_is_marked(page: Any, address: str, index: Index) -> N
     accessible(page)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.text("aéÉ b\u00df中😀I\u0130", max_size=30), st.text("aé bI", max_size=4))
 def test_marks_lose_no_text(text: str, query: str) -> None:
     search = Needles(query)

@@ -207,7 +207,7 @@ def test_the_command_train(
     )
     done = cli(
         "train", recipe, "--model", tmp_path / "model", "--env", "tests.contract:LoudQA-v0",
-        "--steps", 1, "--device", "cpu", "--out", tmp_path / "run",
+        "--steps", 1, "-s", "device=cpu", "--out", tmp_path / "run",
         "-s", "train.tasks=4", "-s", "train.save_rollouts=4", *_set(keywords, "env."),
     )  # fmt: skip
     assert done.code == 0, done.err

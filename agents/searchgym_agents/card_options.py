@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from searchgym.cards import Card
-from searchgym.cli.targets import overrides
+from searchgym.cli.options import overrides
 from searchgym.errors import CardError
 from searchgym.objects import check_options
 

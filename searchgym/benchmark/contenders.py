@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..errors import CardError, unknown
 from ..reports.findings import SCRIPTS as SCRIPTS
 from ..types import Agent
-from .table import TransferTable
+from .lacks import lacks
+from .ladder import Ladder
+from .rungs import REAL_SETS
+from .table import TransferTable, save_report
 
 BARS = frozenset({*SCRIPTS, "random", "oracle", "always-refuse", "always-yes", "majority"})
 """Agents that stand in the table to be cleared; their gains are not reported."""
@@ -55,3 +59,41 @@ def script_scores(table: TransferTable) -> dict[str, float]:
     """Mean F1 of the scripted agents of a table on its reference rung."""
     cells = {name: table.cell(table.reference, name, "f1") for name in SCRIPTS}
     return {name: cell.mean for name, cell in cells.items() if cell is not None}
+
+
+def require_rung(ladder: Ladder, name: str) -> None:
+    """Raise ``CardError`` for a rung that no ladder has."""
+    absent = [line.partition(":")[0] for line in ladder.absent]
+    known = {*REAL_SETS, *(rung.name for rung in ladder.rungs), *absent}
+    if name not in known:
+        raise CardError(unknown("rung", name, sorted(known)))
+
+
+def conclude(
+    table: TransferTable, ladder: Ladder, ready: Trained, out: Path, *, reference: str,
+    baseline: str, seed: int = 0,
+) -> tuple[list[dict[str, Any]], dict[str, Path]]:  # fmt: skip
+    """Name whom gains are counted from, look for what the simulator lacks, and write the report.
+
+    Returns:
+        Traits of real questions that explain lost points, and the files by name.
+    """
+    table.reference, table.absent = reference, list(ladder.absent)
+    untrained = ready.untrained
+    contenders = [n for n in table.agents if n not in BARS and n not in untrained.values()]
+    table.baselines = baselines(table, contenders, untrained, baseline)
+    traits = lacks(table, ladder.rungs, contenders, out / "lacks.json", seed=seed)
+    scripts = [name for name in SCRIPTS if name in table.agents]
+    pairs = [c for n in table.baselines
+             for c in table.contrasts(n, [s for s in scripts if s != n])]  # fmt: skip
+    return traits, save_report(out, table, learned=ready.learned, contrasts=pairs)
+
+
+def needless_columns(table: TransferTable) -> tuple[str, ...]:
+    """Scripted agents that need no column: all but the best script and those that were asked for
+    as a baseline."""
+    if len(table.agents) < 4 or not table.baselines:
+        return ()
+    scores = script_scores(table)
+    best = max(scores, key=lambda name: scores[name], default="")
+    return tuple(n for n in scores if n != best and n not in table.baselines.values())

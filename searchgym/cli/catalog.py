@@ -1,27 +1,162 @@
-"""``searchgym list``: the catalogue, one line an item."""
+"""``searchgym list`` and ``show``: the catalogue and the registries."""
 
 from __future__ import annotations
 
+import importlib
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Annotated, Any
 
+import gymnasium as gym
 import typer
 
-from ..errors import CardError, unknown
+from ..cards import Card, cards, read_card
+from ..errors import CardError, SearchGymError, unknown
+from ..objects import load_known
+from ..plugins import Registry, register
+from .options import Overrides
 from .output import (
     JsonFlag,
     console,
-    examples,
     markdown_table,
+    print_facts,
     print_json,
     print_lines,
+    print_markdown,
     print_table,
+    with_examples,
 )
+from .targets import env_id, make_search_env
 
-KINDS_HELP = "envs, corpora, agents, recipes, engines, dialects, rewards, systems or all"
+Rows = list[dict[str, Any]]
 
 
+# --- rows of each kind ----------------------------------------------------------------------------
+def environments() -> Rows:
+    """Every environment: where it searches, what it asks, in which dialect, with how many turns."""
+    from ..envs.options import Options
+
+    default = {field.name: field.default for field in fields(Options)}
+    rows = []
+    for card in cards("envs").values():
+        kwargs: Mapping[str, Any] = {**default, **card.body.get("kwargs", {})}
+        rows.append(
+            {"id": card.id, "corpus": kwargs["corpus"], "dialect": kwargs["dialect"],
+             "tools": list(kwargs["tools"]), "turns": kwargs["max_turns"], "summary": card.summary}
+        )  # fmt: skip
+    return rows
+
+
+def corpora() -> Rows:
+    """Every corpus card."""
+    return [
+        {"id": card.id, "kind": card.body["kind"], "licence": card.body.get("licence", ""),
+         "summary": card.summary}
+        for card in cards("corpora").values()
+    ]  # fmt: skip
+
+
+def agents() -> Rows:
+    """Every agent card."""
+    return [
+        {"id": card.id, "learns": "train" in card.body, "summary": card.summary}
+        for card in cards("agents").values()
+    ]
+
+
+def recipes() -> Rows:
+    """Every shipped recipe: a way to train a language model."""
+    from ..rl.recipe_files import document, shipped
+
+    return [
+        {"id": name, "summary": doc.summary, "source": doc.source}
+        for name in shipped()
+        if (doc := document(name)) is not None
+    ]
+
+
+def engines() -> Rows:
+    """Every engine by name."""
+    from ..engines.registry import ENGINES
+
+    return [
+        {"id": name, "summary": _summary(_module(maker) if isinstance(maker, str) else maker)}
+        for name, maker in ENGINES.items()
+    ]
+
+
+def dialects() -> Rows:
+    """Every dialect, with the options that can be appended to its name."""
+    from ..dialects.base import DIALECTS
+
+    rows = []
+    for name, where in DIALECTS.items():
+        module = _module(where)
+        flags = getattr(getattr(module, where.partition(":")[2]), "FLAGS", ())
+        rows.append(
+            {"id": name, "options": [f"+{flag}" for flag in flags], "summary": _summary(module)}
+        )
+    return rows
+
+
+def rewards() -> Rows:
+    """Every reward part by name, and when it is measured."""
+    from ..rewards import REWARDS, Reward
+
+    rows = []
+    for name in REWARDS:
+        (part,) = Reward.of(name).parts
+        when = "at the end" if part.on_turn is None else "each turn"
+        rows.append({"id": name, "when": when, "summary": _summary(part.measure)})
+    return rows
+
+
+def systems() -> Rows:
+    """Every published system of which something is here: how much, by what, what is missing."""
+    from ..rl.systems import implemented
+
+    return [
+        {"id": name, "covers": one.covers, "here": ", ".join(one.here), "missing": one.missing}
+        for name, one in implemented().items()
+    ]
+
+
+KINDS: Mapping[str, Callable[[], Rows]] = {
+    "envs": environments,
+    "corpora": corpora,
+    "agents": agents,
+    "recipes": recipes,
+    "engines": engines,
+    "dialects": dialects,
+    "rewards": rewards,
+    "systems": systems,
+}
+TITLES = {"envs": "Environments", "rewards": "Parts of rewards", "systems": "Published systems"}
+
+
+def _module(where: str) -> Any:
+    return importlib.import_module(where.partition(":")[0])
+
+
+def _summary(thing: object) -> str:
+    """The first sentence of a docstring, on one line."""
+    paragraph = " ".join((thing.__doc__ or "").strip().split("\n\n")[0].split())
+    return paragraph.rstrip(".")
+
+
+# --- list -----------------------------------------------------------------------------------------
+@register("list")
+@with_examples(
+    "searchgym list",
+    "searchgym list recipes",
+    "searchgym list envs --long",
+    "searchgym list envs --json",
+)
 def list_all(
-    what: Annotated[str | None, typer.Argument(metavar="KIND", help=f"{KINDS_HELP}.")] = None,
+    what: Annotated[
+        str | None, typer.Argument(metavar="KIND", help=f"{', '.join(KINDS)} or all.")
+    ] = None,
     long: Annotated[bool, typer.Option("--long", "-l", help="A table with all columns.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
     as_json: JsonFlag = False,
@@ -30,25 +165,21 @@ def list_all(
 
     Without KIND: the environments, and how many there are of everything else.
     """
-    from .listing import KINDS, TITLES
-
     what = {"environments": "envs"}.get(str(what), what)
     if what not in (None, "all", *KINDS):
         raise CardError(unknown("kind of thing", str(what), ["all", *KINDS]))
     rows_of = {kind: KINDS[kind]() for kind in KINDS if what in (None, "all", kind)}
+    titles = {kind: TITLES.get(kind, kind.capitalize()) for kind in KINDS}
     if as_json:
         print_json(rows_of)
     elif markdown:
-        parts = [
-            f"### {TITLES[k]}\n\n{markdown_table(rows)}" for k, rows in rows_of.items() if rows
-        ]
+        parts = [f"### {titles[k]}\n\n{markdown_table(r)}" for k, r in rows_of.items() if r]
         print("\n\n".join(parts))
     else:
-        shown = ["envs"] if what is None else list(rows_of)
-        for place, kind in enumerate(shown):
+        for place, kind in enumerate(["envs"] if what is None else rows_of):
             if place:
                 print()
-            _print_kind(TITLES[kind], rows_of[kind], long)
+            _print_kind(titles[kind], rows_of[kind], long)
         if what is None:
             rest = ", ".join(f"{len(rows_of[kind])} {kind}" for kind in rows_of if kind != "envs")
             console().print(
@@ -57,7 +188,7 @@ def list_all(
             )
 
 
-def _print_kind(title: str, rows: list[dict[str, Any]], long: bool) -> None:
+def _print_kind(title: str, rows: Rows, long: bool) -> None:
     rows = [{**row, "id": row["id"].removeprefix("searchgym/")} for row in rows]
     if not long and "summary" in rows[0]:
         console().print(f"[bold]{title} ({len(rows)})[/bold]")
@@ -68,14 +199,156 @@ def _print_kind(title: str, rows: list[dict[str, Any]], long: bool) -> None:
         print_table(title, rows)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "list",
-        epilog=examples(
-            "searchgym list",
-            "searchgym list recipes",
-            "searchgym list envs --long",
-            "searchgym list envs --json",
-        ),
-    )(list_all)
+# --- show -----------------------------------------------------------------------------------------
+_NOT_PRINTED = ("id", "kind", "summary", "entry point", "folder", "files", "get")
+"""Facts of the JSON output that say nothing to a person, or are printed elsewhere."""
+
+
+@register("show")
+@with_examples(
+    "searchgym show SearchQA-v0",
+    "searchgym show searchgym/NQ-v0 --json",
+    "searchgym show MultiHopQA-v0 --build -s world.entities=2000",
+)
+def show(
+    name: Annotated[str, typer.Argument(metavar="ID", help="Any id that 'list' prints.")],
+    build: Annotated[
+        bool, typer.Option("--build", help="Build the environment and show what is in it.")
+    ] = False,
+    settings: Overrides = None,
+    example: Annotated[
+        bool, typer.Option("--example/--no-example", help="Play an example episode.")
+    ] = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show one item: what it is, an example, its expected scores, its options."""
+    facts, text = _describe(name)
+    if build:
+        facts |= _built(name, settings)
+    if as_json:
+        print_json({**facts, "description": text})
+        return
+    console().print(f"[bold]{facts['id']}[/bold]: {facts['summary']}\n")
+    print_facts("", {k: v for k, v in facts.items() if k not in _NOT_PRINTED and v != []})
+    if text:
+        print()
+        print_markdown(text)
+    kind = "corpora" if name in cards("corpora") else facts["kind"]
+    if example and kind in ("envs", "agents", "dialects", "corpora"):
+        print()
+        _print_example(name, kind)
+    if kind in ("envs", "agents", "corpora"):
+        for section in Registry("section").values():
+            load_known(section)(facts["id"].removeprefix("searchgym/"), kind)
+
+
+def _print_example(name: str, kind: str) -> None:
+    """An episode, or why there is none."""
+    from .example import episode_lines, passage_lines
+
+    try:
+        if kind == "corpora":
+            title, lines = "Its first passage", passage_lines(name)
+        elif kind == "envs":
+            title, lines = "An episode", episode_lines(env_id(name))
+        elif kind == "agents":
+            title, lines = "An episode in SimpleQA-v0", episode_lines("SimpleQA-v0", name)
+        else:
+            title = "An episode in SimpleQA-v0, in this dialect"
+            lines = episode_lines("SimpleQA-v0", keywords={"dialect": name})
+    except (SearchGymError, gym.error.Error) as error:
+        title, lines = "No example here", textwrap.wrap(str(error), 76)
+    out = console()
+    out.print(f"[bold]{title}[/bold]")
+    for line in lines:
+        out.print(f"  {line}", markup=False)
+
+
+def _describe(name: str) -> tuple[dict[str, Any], str]:
+    from ..rl.recipe_files import shipped
+
+    try:
+        return _environment(env_id(name))
+    except CardError as error:
+        not_an_env = error
+    for kind in ("corpora", "agents"):
+        if name in (known := cards(kind)):
+            card = known[name]
+            facts = {"id": card.id, "kind": kind, "summary": card.summary, **card.body}
+            return facts, _readme_summary(card)
+    if name in shipped():
+        return _recipe(name)
+    for kind in ("engines", "dialects", "rewards"):
+        for row in KINDS[kind]():
+            if row["id"] == name:
+                return {"kind": kind, **row}, ""
+    names = [row["id"].removeprefix("searchgym/") for rows in KINDS.values() for row in rows()]
+    raise CardError(unknown("id", name, names)) from not_an_env
+
+
+def _readme_summary(card: Card) -> str:
+    """The first section of a card's README (its description), without the heading."""
+    path = card.folder / "README.md"
+    if not path.is_file():
+        return ""
+    sections = path.read_text(encoding="utf-8").split("\n## ")
+    return sections[min(1, len(sections) - 1)].partition("\n")[2].strip()
+
+
+def _recipe(name: str) -> tuple[dict[str, Any], str]:
+    """The tables of a recipe, and what its ``[doc]`` says."""
+    from ..rl.recipe_files import document, read
+
+    doc = document(name)
+    assert doc is not None  # every shipped recipe has one
+    facts = {"id": name, "kind": "recipes", "summary": doc.summary, "source": doc.source}
+    parts = {"Formula": doc.formula, "Ours": doc.ours, "Notes": doc.notes, "Results": doc.results}
+    text = "\n\n".join(f"**{title}:** {part}" for title, part in parts.items() if part)
+    return {**facts, **read(name), "changes nothing": _idle(name)}, text
+
+
+def _idle(name: str) -> list[str]:
+    """Options that change nothing as the recipe is shipped."""
+    from ..rl.diagnostics import idle_options
+    from ..rl.recipe import Recipe
+    from ..rl.slots.protocols import RunFacts
+
+    recipe = Recipe.of(name)
+    updates = int(recipe.train.get("epochs", 1)) * int(recipe.train.get("minibatches", 1))
+    turns, tokens = recipe.env.get("max_turns"), recipe.sampling.get("max_tokens")
+    longest = int(turns) * int(tokens) if turns and tokens else None
+    return sorted(idle_options(recipe, RunFacts(updates, longest)))
+
+
+def _environment(name: str) -> tuple[dict[str, Any], str]:
+    from ..envs.registration import ENTRY_POINT, ids_of
+    from ..envs.spaces import MAX_TEXT, FreeText
+
+    spec = gym.spec(name)
+    facts: dict[str, Any] = {"id": name, "kind": "envs", "entry point": spec.entry_point}
+    text = ""
+    for card in cards("envs").values():
+        if name in ids_of(card):
+            also = [i for i in ids_of(card) if i != name]
+            facts |= {"also": also, "summary": card.summary, "folder": str(card.folder)}
+            text = _readme_summary(read_card(card.folder, "envs"))
+    if spec.entry_point == ENTRY_POINT:
+        space = repr(FreeText(MAX_TEXT))
+        facts |= {"action space": space, "observation space": space}
+    return facts | {"kwargs": dict(spec.kwargs)}, text
+
+
+def _built(name: str, settings: list[str] | None) -> dict[str, Any]:
+    from collections import Counter
+
+    env = make_search_env(name, settings)
+    env.reset(seed=0)
+    return {
+        "passages": len(env.corpus),
+        "corpus digest": env.corpus.digest,
+        "questions": len(env.tasks),
+        "families": dict(Counter(task.family for task in env.tasks)),
+        "engine": env.engine.fingerprint,
+        "a question": env.episode.config.task.question,
+        "oracle": env.oracle(),
+    }

@@ -11,12 +11,21 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import CardError, CheckError, DataError
-from .output import JsonFlag, examples, print_json, print_table, progress, say
-from .targets import Overrides, env_id, make
+from ..plugins import register
+from .options import Overrides
+from .output import JsonFlag, print_json, print_table, progress, say, with_examples
+from .targets import env_id, make
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # Gymnasium colours its warnings
 
 
+@register("check")
+@with_examples(
+    "searchgym check SearchQA-v0",
+    "searchgym check --all --json",
+    "searchgym check my_package:my/Env-v0",
+    "searchgym check ./my-envs/MyQA-v0",
+)
 def check(
     env: Annotated[
         str | None, typer.Argument(metavar="[ENV]", help="An environment's id or card folder.")
@@ -61,7 +70,7 @@ def _check(
 ) -> dict[str, Any]:
     from ..envs.checker import check_env, check_vector_env
     from ..envs.search import SearchEnv
-    from .targets import overrides
+    from .options import overrides
 
     start = time.perf_counter()
     result, note = "ok", ""
@@ -80,15 +89,3 @@ def _check(
         result, note = "no data", str(error)
     seconds = time.perf_counter() - start
     return {"env": name, "result": result, "seconds": round(seconds, 2), "note": note}
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            "searchgym check SearchQA-v0",
-            "searchgym check --all --json",
-            "searchgym check my_package:my/Env-v0",
-            "searchgym check ./my-envs/MyQA-v0",
-        )
-    )(check)

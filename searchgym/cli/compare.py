@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import EvaluationError, unknown
+from ..plugins import register
 from ..scoring.metrics import label
-from .output import JsonFlag, console, examples, print_json, print_table, say
+from .output import JsonFlag, console, print_json, print_table, say, with_examples
 
 if TYPE_CHECKING:
     from ..evaluation.result import EvalResult
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 AGAINST = "against"
 
 
+@register("compare")
+@with_examples(
+    "searchgym eval MultiHopQA-v0 -a rules -a random --out runs",
+    "searchgym compare runs/rules.json runs/random.json",
+    "searchgym compare runs/k3.json runs/k5.json --despite rules.k --despite environment.k",
+)
 def compare(
     results: Annotated[
         list[Path], typer.Argument(help="Two or more files that 'searchgym eval --out' wrote.")
@@ -166,15 +173,3 @@ def _dotted(settings: Mapping[str, Any], before: str = "") -> Iterator[str]:
         yield (name := f"{before}{key}")
         if isinstance(value, Mapping):
             yield from _dotted(value, f"{name}.")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "compare",
-        epilog=examples(
-            "searchgym eval MultiHopQA-v0 -a rules -a random --out runs",
-            "searchgym compare runs/rules.json runs/random.json",
-            "searchgym compare runs/k3.json runs/k5.json --despite rules.k --despite environment.k",
-        ),
-    )(compare)

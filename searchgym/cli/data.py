@@ -7,26 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .output import JsonFlag, examples, print_json, print_table, say, working
-from .targets import DataDir
+from ..plugins import register
+from .options import DataDir
+from .output import JsonFlag, print_json, print_table, say, with_examples, working
 
 if TYPE_CHECKING:
     from ..corpora.data import SetStatus
 
-app = typer.Typer(
-    help="Real data sets: what is here, and how to get the rest.",
-    rich_markup_mode="rich",
-    epilog=examples(
-        "searchgym data",
-        "searchgym data --json",
-        "searchgym data get hotpotqa",
-        "searchgym data substitute hotpotqa --out runs/hotpotqa-renamed",
-    ),
+SetName = Annotated[str, typer.Argument(metavar="SET", help="A real set; see 'searchgym data'.")]
+
+
+@register("data")
+@with_examples(
+    "searchgym data",
+    "searchgym data --json",
+    "searchgym data get hotpotqa",
+    "searchgym data substitute hotpotqa --out runs/hotpotqa-renamed",
 )
-
-
-@app.callback(invoke_without_command=True)
-def show(
+def data(
     context: typer.Context,
     data_dir: DataDir = None,
     verify: Annotated[
@@ -41,18 +39,15 @@ def show(
 
     with working("checking digests …" if verify else "looking …"):
         sets = status(data_dir, verify=verify)
-    rows: list[dict[str, Any]] = [
-        {**row._asdict(), "folder": str(row.folder), "missing": list(row.missing)} for row in sets
-    ]
     if as_json:
+        rows = [{**r._asdict(), "folder": str(r.folder), "missing": list(r.missing)} for r in sets]
         print_json({"data_dir": str(data_directory(data_dir)), "sets": rows})
         return
-    shown = []
-    for row in sets:
-        megabytes = f"{max(row.bytes / 1e6, 0.1):.1f}" if row.bytes else ""
-        shown.append(
-            {"set": row.id, "here": _state(row), "MB": megabytes, "licence": row.licence}
-        )  # fmt: skip
+    shown: list[dict[str, Any]] = [
+        {"set": row.id, "here": _state(row),
+         "MB": f"{max(row.bytes / 1e6, 0.1):.1f}" if row.bytes else "", "licence": row.licence}
+        for row in sets
+    ]  # fmt: skip
     print_table(f"Real sets in {data_directory(data_dir)}", shown)
     for row in sets:
         if not row.present:
@@ -69,9 +64,10 @@ def _state(row: SetStatus) -> str:
     return "there" if row.digest_ok is None else "ok" if row.digest_ok else "BROKEN"
 
 
-@app.command(epilog=examples("searchgym data get hotpotqa", "searchgym data get nq --data-dir d"))
+@register("data get")
+@with_examples("searchgym data get hotpotqa", "searchgym data get nq --data-dir d")
 def get(
-    name: Annotated[str, typer.Argument(metavar="SET", help="A real set; see 'searchgym data'.")],
+    name: SetName,
     data_dir: DataDir = None,
     revision: Annotated[str, typer.Option(help="Revision of the dataset repository.")] = "main",
 ) -> None:
@@ -83,14 +79,13 @@ def get(
     say(f"{name} is in {folder}")
 
 
-@app.command(
-    epilog=examples(
-        "searchgym data substitute hotpotqa --out runs/renamed",
-        "searchgym data substitute nq --out runs/renamed --split public --max-tasks 200 --seed 1",
-    )
+@register("data substitute")
+@with_examples(
+    "searchgym data substitute hotpotqa --out runs/renamed",
+    "searchgym data substitute nq --out runs/renamed --split public --max-tasks 200 --seed 1",
 )
 def substitute(
-    name: Annotated[str, typer.Argument(metavar="SET", help="A real set; see 'searchgym data'.")],
+    name: SetName,
     out: Annotated[Path, typer.Option(help="Folder for passages, questions and the table.")],
     split: Annotated[str, typer.Option(help="Which questions.")] = "public",
     max_tasks: Annotated[

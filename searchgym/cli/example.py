@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SearchGymError
-from .contestants import contestant
+from .agents import contestant
 from .output import cut
 
 if TYPE_CHECKING:

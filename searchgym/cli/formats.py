@@ -12,10 +12,12 @@ import typer
 from ..corpora.parquet import SCORED
 from ..errors import DataError, unknown
 from ..objects import bare_hint, is_path
+from ..plugins import register
 from ..scoring import SCORING_VERSION
 from ..utils.trust import registered_only
-from .output import JsonFlag, examples, print_json, print_table, say, working
-from .targets import Overrides, Trust, make_search_env
+from .options import Overrides, Trust
+from .output import JsonFlag, print_json, print_table, say, with_examples, working
+from .targets import make_search_env
 
 if TYPE_CHECKING:
     from ..core.trajectory import Trajectory
@@ -35,6 +37,13 @@ ASKED = {
 }
 
 
+@register("export")
+@with_examples(
+    "searchgym export runs/rules.trajectories.jsonl --to trec --out rules.run",
+    "searchgym export HotpotQA-v0 --to qrels --out hotpotqa.qrels",
+    "searchgym export SearchQA-v0 --to search-r1 --out train.parquet",
+    "searchgym export runs/rules.trajectories.jsonl --to browsecomp-plus --out submitted",
+)
 def export(
     source: Annotated[
         str,
@@ -80,6 +89,11 @@ def export(
     say(f"{out}: {_write_tasks(to, tasks, data_source or name, out)} questions")
 
 
+@register("score")
+@with_examples(
+    "searchgym score rules.run --qrels hotpotqa.qrels",
+    "searchgym score submitted --env HotpotQA-v0",
+)
 def score(
     made: Annotated[
         Path, typer.Argument(help="A TREC run, or a folder of BrowseComp-Plus run files.")
@@ -217,23 +231,3 @@ def _file(source: str) -> Path | None:
         names = ", ".join(p.name for p in files) or "none"
         raise DataError(f"{path} holds {len(files)} files of trajectories ({names}); name one")
     return files[0]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    app.command(
-        "export",
-        epilog=examples(
-            "searchgym export runs/rules.trajectories.jsonl --to trec --out rules.run",
-            "searchgym export HotpotQA-v0 --to qrels --out hotpotqa.qrels",
-            "searchgym export SearchQA-v0 --to search-r1 --out train.parquet",
-            "searchgym export runs/rules.trajectories.jsonl --to browsecomp-plus --out submitted",
-        ),
-    )(export)
-    app.command(
-        "score",
-        epilog=examples(
-            "searchgym score rules.run --qrels hotpotqa.qrels",
-            "searchgym score submitted --env HotpotQA-v0",
-        ),
-    )(score)

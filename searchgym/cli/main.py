@@ -1,10 +1,11 @@
-"""The ``searchgym`` command's entry point: builds the application, turns errors into exit codes."""
+"""The ``searchgym`` command's entry point: runs commands, turns errors into exit codes."""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any
@@ -14,61 +15,46 @@ import typer
 
 from .._version import __version__
 from ..errors import MissingExtraError, SearchGymError
-from ..objects import also_look_in, load_known
-from ..plugins import Registry
+from ..objects import also_look_in
 from ..storage.files import out_of_space
 from ..text import printable
-from . import (
-    cache,
-    catalog,
-    check,
-    compare,
-    corpus,
-    data,
-    evaluate,
-    formats,
-    graph,
-    learn,
-    models,
-    play,
-    report,
-    retrieve,
-    search,
-    serve,
-    show,
-    simulator,
-    transfer,
-    view,
-    watch,
-    world,
-)
-from .help import arrange
-from .libraries import quiet_libraries
+from .commands import MORE, Root, former_option
 from .output import examples, plain_warnings, print_anything
 
 BAD_INPUT, INTERRUPTED = 2, 130
+DOWNLOADS = ("data", "models")
+"""Commands whose downloads get a bar; loading gets none."""
+_QUIET = {
+    "TRANSFORMERS_VERBOSITY": "error",
+    "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
+    "HF_HUB_VERBOSITY": "error",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+_NOISY = r"(transformers|huggingface_hub|sentence_transformers|tokenizers|torch|tqdm|peft)\b"
 
 
 def build() -> typer.Typer:
     """The application with every command."""
     app = typer.Typer(
         name="searchgym",
+        cls=Root,
         help="Gymnasium environments in which search agents are trained and compared.\n\n"
         "First time? [bold]searchgym quickstart[/bold] trains an agent and measures it.",
-        epilog=examples(
+        epilog=f"More commands: {', '.join(MORE)}.\n\n"
+        + examples(
             "searchgym quickstart",
             "searchgym list",
             "searchgym play SearchQA-v0",
             "searchgym eval SearchQA-v0 -a rules",
             "searchgym train smollm --out runs/smollm",
-            "searchgym train grpo --model Qwen/Qwen2.5-0.5B-Instruct --lora 16 --out runs/x",
+            "searchgym train grpo --model Qwen/Qwen2.5-0.5B-Instruct -s lora.rank=16 --out runs/x",
         ),
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    @app.callback(invoke_without_command=True)
+    @app.callback(invoke_without_command=True, cls=Root)
     def root(
         context: typer.Context,
         version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
@@ -82,61 +68,17 @@ def build() -> typer.Typer:
         if traceback:
             os.environ["SEARCHGYM_TRACEBACK"] = "1"
         quiet_libraries()
-        if context.invoked_subcommand not in (
-            "data",
-            "models",
-        ):  # a download deserves a bar, loading does not
+        if context.invoked_subcommand not in DOWNLOADS:
             os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         if context.invoked_subcommand is None:
             typer.echo(context.get_help())
 
-    for module in (
-        catalog,
-        show,
-        play,
-        search,
-        retrieve,
-        evaluate,
-        compare,
-        formats,
-        learn,
-        watch,
-        transfer,
-        report,
-        check,
-        serve,
-        view,
-    ):
-        module.add_to(app)
-    app.add_typer(world.app, name="world")
-    app.add_typer(corpus.app, name="corpus")
-    app.add_typer(graph.app, name="graph")
-    app.add_typer(data.app, name="data")
-    app.add_typer(models.app, name="models")
-    app.add_typer(cache.app, name="cache")
-    app.add_typer(simulator.app, name="simulator")
-    for name, path in Registry("command", package="searchgym.cli").items():
-        _add(app, name, load_known(path))
-    arrange(app)
     return app
-
-
-def _add(app: typer.Typer, name: str, added: Any) -> None:
-    """Add a plug-in's command: a function, an application of one command, or a group of several."""
-    if not isinstance(added, typer.Typer):
-        app.command(name, epilog=getattr(added, "epilog", None))(added)
-    elif len(added.registered_commands) == 1 and not added.registered_callback:
-        (only,) = added.registered_commands
-        only.name = name
-        app.registered_commands.append(only)
-    else:
-        app.add_typer(added, name=name)
 
 
 @functools.cache
 def command() -> Callable[..., Any]:
-    """Return what parses and runs command lines. It reads every command's signature, so it is made
-    once a process."""
+    """Return what parses and runs command lines, made once a process."""
     return typer.main.get_command(build())
 
 
@@ -167,6 +109,23 @@ def run(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def quiet_libraries() -> None:
+    """Ask libraries, before they are loaded, to print errors only.
+
+    Notes for developers ("this argument will be removed", "a faster kernel could be installed")
+    tear live tables, and a user of the command line cannot act on them. What the user has set
+    stands: ``TRANSFORMERS_VERBOSITY=info`` or ``python -W default`` shows everything.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    if sys.warnoptions:
+        return
+    for kind in (FutureWarning, DeprecationWarning, PendingDeprecationWarning):
+        warnings.simplefilter("ignore", kind)
+    warnings.filterwarnings("ignore", module=_NOISY)
+    warnings.filterwarnings("ignore", message="IProgress not found")  # tqdm blames its caller
+
+
 def _say_of(error: Exception) -> None:
     """Exit with one line where an error is the person's, or the disk's; return where it is ours."""
     if isinstance(error, typer.Abort):
@@ -174,7 +133,8 @@ def _say_of(error: Exception) -> None:
     if hasattr(error, "format_message"):  # an error in the command line itself
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "searchgym"
-        _fail(f"{error.format_message()} (try '{command} --help')", BAD_INPUT)
+        former = former_option(command, getattr(error, "option_name", ""))
+        _fail(f"{former or error.format_message()} (try '{command} --help')", BAD_INPUT)
     if os.environ.get("SEARCHGYM_TRACEBACK"):
         return
     if isinstance(error, ModuleNotFoundError) and error.name is not None:

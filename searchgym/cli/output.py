@@ -34,25 +34,13 @@ def examples(*commands: str) -> str:
 
 
 def with_examples(*commands: str) -> Callable[[Any], Any]:
-    """Give a plug-in's command the closing lines of its help page, an example a line."""
+    """Give a command the closing lines of its help page, an example a line."""
 
     def mark(command: Any) -> Any:
         command.epilog = examples(*commands)
         return command
 
     return mark
-
-
-def group(about: str) -> typer.Typer:
-    """A group of commands that shows its help when none is named."""
-    app = typer.Typer(help=about, rich_markup_mode="rich")
-
-    @app.callback(invoke_without_command=True)
-    def show(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            typer.echo(context.get_help())
-
-    return app
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -191,8 +179,11 @@ def cut(text: str, width: int) -> str:
     return textwrap.shorten(text, max(width, 1), placeholder=" …")
 
 
-def print_facts(title: str, facts: Row) -> None:
-    """Names and values, one pair a line."""
+def print_facts(title: str, facts: Row, as_json: bool = False) -> None:
+    """Names and values, one pair a line; or as JSON."""
+    if as_json:
+        print_json(facts)
+        return
     from rich.markup import escape
 
     out = console()

@@ -9,12 +9,20 @@ from typing import Annotated
 
 import typer
 
-from .output import JsonFlag, examples, print_json, working
-from .targets import Overrides, make_search_env, overrides
+from ..plugins import register
+from .options import Overrides, overrides
+from .output import JsonFlag, print_json, with_examples, working
+from .targets import make_search_env
 
 PROMPT = "› "
 
 
+@register("play")
+@with_examples(
+    "searchgym play",
+    "searchgym play LongSearchQA-v0 --seed 7",
+    "printf 'search: Rome\\nanswer: Italy\\n' | searchgym play SimpleQA-v0 --json",
+)
 def play(
     env: Annotated[
         str, typer.Argument(metavar="ENV", help="Environment to play, or a folder to search in.")
@@ -82,14 +90,3 @@ def _read_line() -> str | None:
 def _piped() -> str | None:
     line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            "searchgym play",
-            "searchgym play LongSearchQA-v0 --seed 7",
-            "printf 'search: Rome\\nanswer: Italy\\n' | searchgym play SimpleQA-v0 --json",
-        )
-    )(play)

@@ -9,12 +9,19 @@ from urllib.parse import quote
 
 import typer
 
-from .output import JsonFlag, examples, print_json, say, working
+from ..plugins import register
+from .output import JsonFlag, print_json, say, with_examples, working
 
 if TYPE_CHECKING:
     from ..reports.episodes import ShownEpisodes
 
 
+@register("report")
+@with_examples(
+    "searchgym report runs/quickstart --open",
+    "searchgym report runs/a runs/b --out comparison.html",
+    "searchgym report runs/eval --figures figures",
+)
 def report(
     runs: Annotated[
         list[Path],
@@ -90,14 +97,3 @@ class _Opener:
             one and ShownEpisodes(one.episodes, *(f"{quote(path.name)}#e-{key}" for key in one[1:]))
             for one in standings
         ]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            "searchgym report runs/quickstart --open",
-            "searchgym report runs/a runs/b --out comparison.html",
-            "searchgym report runs/eval --figures figures",
-        )
-    )(report)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import DataError
-from .output import JsonFlag, examples, print_json, print_table, progress, say, working
-from .targets import DataDir, overrides
+from ..plugins import register
+from .options import DataDir, overrides
+from .output import JsonFlag, print_json, print_table, progress, say, with_examples, working
 
 if TYPE_CHECKING:
     from ..corpora.beir import Topics
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from ..evaluation.retrieval import Retrieval
 
 
+@register("retrieve")
+@with_examples(
+    "searchgym retrieve scifact/",
+    "searchgym retrieve ir_scifact --engine bm25 --engine dense",
+    "searchgym retrieve notes/ --queries questions.csv -k 20 --out notes.run",
+    "searchgym retrieve passages.jsonl --queries queries.jsonl --qrels qrels/test.tsv",
+    "searchgym retrieve beir/scifact/test",
+)
 def retrieve(
     source: Annotated[
         str,
@@ -39,7 +48,7 @@ def retrieve(
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="Passages per query.")] = 100,
     number: Annotated[
-        int | None, typer.Option("--queries-number", "-n", min=1, help="Only the first so many.")
+        int | None, typer.Option("--number", "-n", min=1, help="Only the first so many.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="Split (BEIR: test; sets: public).")] = None,
     keep_own: Annotated[
@@ -154,7 +163,7 @@ def _topics(
     from ..corpora.beir import load_beir, load_ir_dataset, load_topics
     from ..corpora.data import data_directory
     from ..corpora.load import beir_passages
-    from .sources import corpus, corpus_card
+    from .targets import corpus, corpus_card
 
     if queries is not None:
         return load_topics(corpus(source, split or "public", data_dir), queries, qrels)
@@ -186,16 +195,3 @@ def _of_set(name: str, split: str, data_dir: Path | None) -> Topics:
         {task.id: task.question for task in asked},
         {task.id: dict.fromkeys(task.evidence, 1) for task in asked},
     )
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            "searchgym retrieve scifact/",
-            "searchgym retrieve ir_scifact --engine bm25 --engine dense",
-            "searchgym retrieve notes/ --queries questions.csv -k 20 --out notes.run",
-            "searchgym retrieve passages.jsonl --queries queries.jsonl --qrels qrels/test.tsv",
-            "searchgym retrieve beir/scifact/test",
-        )
-    )(retrieve)

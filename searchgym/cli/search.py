@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..objects import is_path
-from .output import JsonFlag, examples, print_json, say, working
-from .targets import DataDir, overrides
+from ..plugins import register
+from .options import DataDir, overrides
+from .output import JsonFlag, print_json, say, with_examples, working
 
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
@@ -22,6 +23,13 @@ _WIDTH = 78
 _SNIPPET = 150
 
 
+@register("search")
+@with_examples(
+    'searchgym search notes/ "night ferry to Oslo"',
+    "searchgym search paper.pdf ablation -k 3 --full",
+    "searchgym search hotpotqa Scott Derrickson --engine dense",
+    "searchgym search notes/",
+)
 def search(
     name: Annotated[
         str, typer.Argument(metavar="CORPUS", help="A folder, a file, or a corpus card's name.")
@@ -70,7 +78,7 @@ def searchable(
 
         index = FolderIndex(name, engine)
         return index.corpus, Searcher(index.corpus, index.engine)
-    from .sources import corpus, corpus_card
+    from .targets import corpus, corpus_card
 
     card = corpus_card(name)
     split = "public" if card is not None and card.body["kind"] == "real" else "train"
@@ -155,15 +163,3 @@ def snippet(text: str, query: str, size: int = _SNIPPET) -> str:
 
 def _record(hit: Hit) -> dict[str, Any]:
     return {**hit.passage._asdict(), "score": hit.score}
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            'searchgym search notes/ "night ferry to Oslo"',
-            "searchgym search paper.pdf ablation -k 3 --full",
-            "searchgym search hotpotqa Scott Derrickson --engine dense",
-            "searchgym search notes/",
-        )
-    )(search)

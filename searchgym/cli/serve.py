@@ -1,92 +1,86 @@
-"""``searchgym serve``: any corpus and engine behind every ``/retrieve`` dialect."""
+"""``searchgym serve``: a corpus behind every ``/retrieve`` dialect, or episodes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import SearchGymError
-from ..objects import also_look_in
-from ..text import QUERY_CHARACTERS
-from .output import examples, say, working
-from .targets import DataDir, overrides
+from ..errors import CardError, SearchGymError
+from ..objects import also_look_in, is_path
+from ..plugins import register
+from ..serve.dialects import Limits
+from ..serve.settings import Settings as ServerSettings
+from .options import (
+    CorpusName,
+    DataDir,
+    Settings,
+    Split,
+    fills,
+    overrides,
+    refuse_options,
+    set_option,
+)
+from .output import say, with_examples, working
+from .targets import corpus_and_world, corpus_card, is_documents, make_search_env
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from ..corpora.corpus import Corpus
-    from ..engines.on_disk import DiskBM25Engine
-    from ..serve import Board, Settings
-    from ..worlds.world import World
+    from ..serve import Board
 
-Name = Annotated[
-    str, typer.Argument(metavar="CORPUS", help="A corpus card's name, a passage file, a folder.")
-]
 _HOME = str(Path(__file__).resolve().parents[2])
 WORKER = [
     sys.executable, "-P",  # no module of the working directory stands in for an installed one
     "-c", f"import sys; sys.path.append({_HOME!r}); "
     "from searchgym.cli.serve import run_worker; run_worker()",
 ]  # fmt: skip
+OF_EPISODES = frozenset(
+    {"context", "name", "host", "port", "allow_host", "settings", "openenv", "mcp"}
+)
+"""Options that episodes use; the others are about searches."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            "searchgym serve hotpotqa --engine bm25 --port 8000",
-            "searchgym serve encyclopedia --engine graph",
-            "searchgym serve notes/ --watch -s engine.k1=1.2",
-            "searchgym serve hotpotqa --workers 2 --token s3cret --max-k 20",
-            "searchgym serve hotpotqa --port 6002 --dialect zerosearch",
-            "searchgym serve runs/wiki18 -s engine.threads=2",
-            "searchgym serve SearchQA-v0 --mcp",
-        )
-    )(serve)
-
-
+@register("serve")
+@with_examples(
+    "searchgym serve hotpotqa --engine bm25 --port 8000",
+    "searchgym serve encyclopedia --engine graph",
+    "searchgym serve notes/ --watch -s engine.k1=1.2",
+    "searchgym serve hotpotqa --workers 2 --token s3cret --max-k 20",
+    "searchgym serve hotpotqa --port 6002 --dialect zerosearch",
+    "searchgym serve runs/wiki18 -s engine.threads=2",
+    "searchgym serve SearchQA-v0 --mcp",
+)
+@fills(
+    "told", ServerSettings,
+    {"allowed_hosts": "allow_host", "max_in_flight": "in_flight", "deadline_s": "deadline",
+     "grace_s": "grace", "read_s": "read_timeout"},
+    leave=("limits", "max_queue", "default_k", "token"),
+)  # fmt: skip
+@fills(
+    "limits", Limits,
+    {"body_bytes": "max_body", "queries": "max_queries", "k": "max_k", "results": "max_results",
+     "response_bytes": "max_answer", "query_characters": "max_query"},
+)  # fmt: skip
 def serve(
     context: typer.Context,
-    name: Name,
+    name: CorpusName,
+    told: ServerSettings,
+    limits: Limits,
     engine: Annotated[
         str, typer.Option(help="An engine's name, or package.module:Class.")
     ] = "bm25",
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that share the port.")] = 1,
-    dialect: Annotated[
-        str, typer.Option(help="Dialect of /retrieve; 'auto' looks at each request.")
-    ] = "auto",
     k: Annotated[
         int | None,
         typer.Option("--k", min=1, help="Passages if a request names none (default: 3)."),
     ] = None,
-    max_k: Annotated[int, typer.Option(min=1, help="Most passages per query.")] = 1000,
-    max_queries: Annotated[int, typer.Option(min=1, help="Most queries per request.")] = 512,
-    max_query: Annotated[
-        int, typer.Option(min=1, help="Longest query, URL or title in characters.")
-    ] = QUERY_CHARACTERS,
-    max_body: Annotated[int, typer.Option(min=1, help="Largest request in bytes.")] = 1 << 20,
-    max_results: Annotated[
-        int, typer.Option(min=1, help="Most passages per answer: queries times k.")
-    ] = 1 << 14,
-    max_answer: Annotated[int, typer.Option(min=1, help="Largest answer in bytes.")] = 64 << 20,
-    max_connections: Annotated[
-        int | None,
-        typer.Option(min=1, help="Connections per process (default: 4096, or what ulimit allows)."),
-    ] = None,
-    read_timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.1, help="Seconds in which a request's head, and then its body, must arrive."
-        ),
-    ] = 20.0,
     token: Annotated[
         str | None,
         typer.Option(
@@ -95,34 +89,16 @@ def serve(
             "processes: better set the environment variable.",
         ),
     ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A further name of this server in Host and Origin, such as a proxy's."),
-    ] = None,
     index: Annotated[
         Path | None,
         typer.Option(
             help="Folder of a BM25 index. If it is missing, the index is built and saved there."
         ),
     ] = None,
-    max_batch: Annotated[int, typer.Option(min=1, help="Most queries per engine call.")] = 64,
-    max_wait_ms: Annotated[
-        float, typer.Option(min=0, help="Longest wait for more queries, in milliseconds.")
-    ] = 3.0,
-    in_flight: Annotated[
-        int, typer.Option(min=1, help="Engine calls at the same time, for engines that batch.")
-    ] = 2,
-    deadline: Annotated[float, typer.Option(min=0, help="Seconds a request may take.")] = 60.0,
-    grace: Annotated[
-        float,
-        typer.Option(min=0, help="Seconds in which accepted requests are finished at the end."),
-    ] = 30.0,
     watch: Annotated[
         bool, typer.Option("--watch", help="Read a folder of documents again when it changes.")
     ] = False,
-    split: Annotated[
-        str | None, typer.Option(help="Split (default: train; real sets: public).")
-    ] = None,
+    split: Split = None,
     openenv: Annotated[
         bool, typer.Option("--openenv", help="CORPUS is an environment: serve OpenEnv's episodes.")
     ] = False,
@@ -136,13 +112,10 @@ def serve(
     ] = False,
     data_dir: DataDir = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            "-s",
-            metavar="KEY=VALUE",
-            help="Set an option of the engine (engine.k1=1.2) or, with --openenv and --mcp, of the "
-            "environment (world.entities=2000). Repeatable.",
+        Settings,
+        set_option(
+            "Set an option of the engine (engine.k1=1.2) or, with --openenv and --mcp, of the "
+            "environment (world.entities=2000)."
         ),
     ] = None,
 ) -> int:
@@ -158,14 +131,12 @@ def serve(
     (with a token, add "headers": {"Authorization": "Bearer TOKEN"}).
     """
     if openenv or mcp:
-        from .serve_env import serve_env
-
-        serve_env(context, name, host, port, allow_host, settings, mcp)
+        refuse_options(context, OF_EPISODES, "is about searches: leave it out to serve episodes")
+        _serve_episodes(name, told, settings, mcp)
         return 0
     from ..engines.on_disk import is_index
-    from ..serve import Board, Limits, Settings, bind, is_loopback, supervise
+    from ..serve import Board, bind, is_loopback, supervise
     from ..serve.workers import serve as run
-    from .search import is_documents
 
     if is_index(name):
         if engine not in ("bm25", "bm25_disk"):
@@ -174,17 +145,9 @@ def serve(
     given = overrides(settings)
     if wrong := sorted(set(given) - {"engine"}):
         raise SearchGymError(f"--set takes engine options here, like engine.k1=1.2; got {wrong[0]}")
-    told = Settings(
-        host=host, port=port, workers=workers, dialect=dialect,
-        default_k=min(3, max_k) if k is None else k,
-        limits=Limits(max_body, max_queries, max_k, max_results, max_answer, max_query),
-        token=token,
-        max_batch=max_batch, max_wait_s=max_wait_ms / 1e3, max_in_flight=in_flight,
-        deadline_s=deadline, grace_s=grace, allowed_hosts=tuple(allow_host or ()),
-        max_connections=max_connections, read_s=read_timeout,
-    )  # fmt: skip
-    if not is_loopback(host) and token is None:
-        say(f"warning: {host} can be reached from other machines, and there is no --token")
+    told = replace(told, limits=limits, token=token, default_k=min(3, limits.k) if k is None else k)
+    if not is_loopback(told.host) and told.token is None:
+        say(f"warning: {told.host} can be reached from other machines, and there is no --token")
     source: dict[str, Any] = {
         "corpus": name,
         "engine": {"name": engine, **given.get("engine", {})},
@@ -198,11 +161,8 @@ def serve(
     if split is not None and (is_index(name) or is_documents(name)):
         raise SearchGymError(f"--split is for generated worlds and real sets; {name} has none")
 
-    def announce(at: int) -> None:
-        shown = f"[{host}]" if ":" in host else host
-        print(f"serving {name} with {engine} on http://{shown}:{at}", flush=True)
-
-    if workers > 1:
+    announce = _announcing(f"{name} with {engine}", told.host)
+    if told.workers > 1:
         return supervise(told, WORKER, source, announce)
     with contextlib.closing(bind(told)) as bound:
         run(_builder(source, told), told, bound, Board(), announce)
@@ -221,30 +181,39 @@ def run_worker() -> None:
         sys.exit(2)
 
 
-def _builder(source: Mapping[str, Any], settings: Settings) -> Callable[[Board], FastAPI]:
-    def build(board: Board) -> FastAPI:
-        from ..engines.on_disk import is_index
-        from ..serve import build_app
-        from .search import is_documents
+def _announcing(what: str, host: str, path: str = "") -> Callable[[int], None]:
+    shown = f"[{host}]" if ":" in host else host
+    return lambda at: print(f"serving {what} on http://{shown}:{at}{path}", flush=True)
 
-        data_dir = Path(source["data_dir"]) if source["data_dir"] else None
-        if is_index(source["corpus"]):
-            engine = _stored(source)
-            return build_app(engine, engine.passages, settings, board=board, method="bm25_disk")
-        name = source["engine"]["name"]
-        if source["index"] is None and is_documents(source["corpus"]):
-            corpus, engine = _documents(source)
-            return build_app(engine, corpus, settings, board=board, method=name)
-        with working(f"reading {source['corpus']} …"):
-            corpus, world = _passages(source["corpus"], source["split"], data_dir)
-        with working(f"preparing {name} over {len(corpus):,} passages …"):
-            engine = _engine(source, corpus, world)
-        return build_app(engine, corpus, settings, board=board, method=name)
+
+def _builder(source: Mapping[str, Any], told: ServerSettings) -> Callable[[Board], FastAPI]:
+    def build(board: Board) -> FastAPI:
+        from ..serve import build_app
+
+        corpus, engine, method = _searched(source)
+        return build_app(engine, corpus, told, board=board, method=method)
 
     return build
 
 
-def _stored(source: Mapping[str, Any]) -> DiskBM25Engine:
+def _searched(source: Mapping[str, Any]) -> tuple[Any, Any, str]:
+    """The passages, the engine over them, and its name."""
+    from ..engines.on_disk import is_index
+
+    name, method = source["corpus"], source["engine"]["name"]
+    if is_index(name):
+        engine = _stored(source)
+        return engine.passages, engine, "bm25_disk"
+    if source["index"] is None and is_documents(name):
+        return (*_documents(source), method)
+    data_dir = Path(source["data_dir"]) if source["data_dir"] else None
+    with working(f"reading {name} …"):
+        corpus, world = corpus_and_world(name, source["split"], data_dir)
+    with working(f"preparing {method} over {len(corpus):,} passages …"):
+        return corpus, _engine(source, corpus, world), method
+
+
+def _stored(source: Mapping[str, Any]) -> Any:
     """Open an index that holds its passages (``searchgym corpus index --engine bm25_disk``)."""
     from ..engines.on_disk import DiskBM25Engine
 
@@ -273,17 +242,7 @@ def _documents(source: Mapping[str, Any]) -> tuple[Corpus, Any]:
     return watcher.corpus, watcher.engine
 
 
-def _passages(name: str, split: str | None, data_dir: Path | None) -> tuple[Corpus, World | None]:
-    from .sources import corpus, corpus_card, world
-
-    card = corpus_card(name)
-    if card is not None and card.body["kind"] == "world":
-        made = world(name, split or "train", None)
-        return made.corpus, made.world
-    return corpus(name, split or "public", data_dir), None
-
-
-def _engine(source: Mapping[str, Any], corpus: Corpus, world: World | None) -> Any:
+def _engine(source: Mapping[str, Any], corpus: Corpus, world: Any) -> Any:
     from ..engines.registry import build_engine
 
     spec, index = dict(source["engine"]), source["index"]
@@ -298,3 +257,56 @@ def _engine(source: Mapping[str, Any], corpus: Corpus, world: World | None) -> A
     engine: Any = build_engine(spec, corpus, world)
     engine.save(index)
     return engine
+
+
+# --- episodes -------------------------------------------------------------------------------------
+def _serve_episodes(
+    name: str, told: ServerSettings, settings: Sequence[str] | None, mcp: bool
+) -> None:
+    """Serve an environment's episodes until interrupted: over MCP, else to clients of OpenEnv.
+
+    Raises:
+        SearchGymError: an address of others' machines.
+    """
+    from ..serve import bind, is_loopback, make_server
+
+    if not is_loopback(told.host):
+        raise SearchGymError(
+            f"--host {told.host}: episodes are served on this machine only, for they have no "
+            "token; put a proxy with a login before them"
+        )
+    with contextlib.closing(bind(told)) as bound:
+        with working(f"building {name} …"):
+            env = _environment(name, settings, "--mcp" if mcp else "--openenv")
+            app = _app(env, mcp, told.hosts)
+        announce = _announcing(f"episodes of {name}", told.host, "/mcp" if mcp else "")
+        make_server(app, told, bound, announce, websockets=not mcp).run([bound])
+
+
+def _environment(name: str, settings: Sequence[str] | None, flag: str) -> Any:
+    try:
+        return make_search_env(name, settings)
+    except CardError as error:
+        try:
+            documents = is_documents(name) or corpus_card(name) is not None or Path(name).exists()
+        except CardError:
+            raise error from None
+        if not documents:
+            raise
+        path = name if is_path(name) or not Path(name).exists() else f"./{name}"
+        raise CardError(
+            f"{flag} serves episodes of an environment, and {name} is none: searchgym serve {path} "
+            "serves searches in it, over MCP at /mcp (tools search, get_document)"
+        ) from None
+
+
+def _app(env: Any, mcp: bool, hosts: Sequence[str] | None) -> Any:
+    if mcp:
+        from ..integrations.mcp import EpisodeServer
+
+        return EpisodeServer(env).app(hosts)
+    try:
+        from ..integrations.openenv import app
+    except ImportError as error:
+        raise SearchGymError(str(error)) from error
+    return app(env, hosts=hosts)

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import CardError
+from ..plugins import register
 from .live import SupervisedTraining
+from .options import DataDir, Least1, Maybe1, Overrides, fills, overrides
 from .output import (
     JsonFlag,
-    examples,
-    group,
     print_facts,
     print_json,
     print_table,
     progress,
     say,
+    with_examples,
     working,
 )
-from .targets import DataDir, Overrides, env_id, overrides
+from .targets import corpus_card, env_id
 
 if TYPE_CHECKING:
     from ..envs.search import SearchEnv
     from ..types import Task
 
-app = group("A language model that plays the search engine.")
-
 Name = Annotated[
     str, typer.Argument(metavar="SOURCE", help="A corpus or an environment, with its questions.")
 ]
 Split = Annotated[str | None, typer.Option(help="Split of the questions (default: its own).")]
+Tasks = Annotated[int, typer.Option(min=1, help="Simple questions per generated world.")]
 SHARES = {
     "simple": 1.0, "chain": 1.0, "intersection": 0.5, "superlative": 0.25, "comparison": 0.25,
     "unanswerable": 0.125,
@@ -43,78 +43,54 @@ LINE_EVERY = 10
 """Steps of a training per line where no terminal shows a bar."""
 
 
-def _keywords(
-    name: str, split: str | None, tasks: int, data_dir: Path | None, settings: list[str] | None
-) -> dict[str, Any]:
-    """Return the keywords that an environment over this source would be made with."""
-    import gymnasium as gym
+@dataclass(frozen=True)
+class PairOptions:
+    """Options of ``simulator_pairs``."""
 
-    from .sources import corpus_card
-
-    words: dict[str, Any] = {}
-    try:
-        card = corpus_card(name)
-    except CardError as absent:
-        try:
-            words.update(gym.spec(env_id(name)).kwargs)
-        except CardError:
-            raise CardError(f"{absent}; no environment has this name either") from None
-        words = {k: v for k, v in words.items() if k not in ("render_mode", "curriculum")}
-    else:
-        words["corpus"] = name
-        if card is not None and card.body["kind"] == "world":
-            words["tasks"] = {f: max(1, int(share * tasks)) for f, share in SHARES.items()}
-    if split is not None:
-        words["split"] = split
-    if data_dir is not None:
-        words["data_dir"] = str(data_dir)
-    return words | overrides(settings)
+    docs: Least1 = 3
+    """Documents per query, at most."""
+    words: Annotated[int, typer.Option(min=5)] = 30
+    """Words per document, at most."""
+    noise: Annotated[float, typer.Option(min=0, max=1)] = 0.5
+    """Share of queries with a noisy example, too."""
+    questions: bool = True
+    """Whole questions as queries, too, not gold queries only."""
+    before: Annotated[int | None, typer.Option(min=0)] = None
+    """Snippets: the answer after so many words (for small models)."""
+    seed: int = 0
+    """Seed of the choice of excerpts."""
 
 
-def _settings(words: Mapping[str, Any], worlds: int) -> Iterator[SearchEnv]:
-    """One environment per world: seeds follow each other."""
-    from ..envs.search import SearchEnv
+@dataclass(frozen=True)
+class WriterOptions:
+    """Options of ``SimulatedEngine``."""
 
-    world = dict(words.get("world") or {})
-    for i in range(worlds):
-        if i:
-            words = {**words, "world": {**world, "seed": int(world.get("seed", 0)) + i}}
-        yield SearchEnv(**{**words, "engine": "bm25"})
-
-
-def _counted(tasks: Iterable[Task], advance: Callable[[int], None]) -> Iterator[Task]:
-    """The tasks, each of which counts once the next one is wanted."""
-    for task in tasks:
-        yield task
-        advance(1)
+    style: str = "sft"
+    """Prompts: sft or prompt."""
+    words: Least1 = 30
+    """Words per document, about."""
+    per_call: Maybe1 = None
+    """Documents written at once (default: all)."""
+    temperature: Annotated[float, typer.Option(min=0)] = 0.8
+    """0: greedy."""
+    max_tokens: Least1 = 600
+    """Most tokens of a call."""
 
 
-@app.command(
-    epilog=examples(
-        "searchgym simulator data encyclopedia --out runs/simulator.jsonl",
-        "searchgym simulator data encyclopedia --worlds 60 -s world.entities=300 --tasks 70 "
-        "--docs 1 --words 12 --before 3 --noise 0.25 --no-questions --out runs/small.jsonl",
-        "searchgym simulator data HotpotQA --split train --out runs/hotpot.jsonl",
-    )
+@register("simulator data")
+@with_examples(
+    "searchgym simulator data encyclopedia --out runs/simulator.jsonl",
+    "searchgym simulator data encyclopedia --worlds 60 -s world.entities=300 --tasks 70 "
+    "--docs 1 --words 12 --before 3 --noise 0.25 --no-questions --out runs/small.jsonl",
+    "searchgym simulator data HotpotQA --split train --out runs/hotpot.jsonl",
 )
+@fills("how", PairOptions)
 def data(
     name: Name,
     out: Annotated[Path, typer.Option(help="File of JSON lines to write.")],
-    docs: Annotated[int, typer.Option(min=1, help="Documents per query, at most.")] = 3,
-    words: Annotated[int, typer.Option(min=5, help="Words per document, at most.")] = 30,
-    tasks: Annotated[int, typer.Option(min=1, help="Simple questions per generated world.")] = 400,
+    how: PairOptions,
+    tasks: Tasks = 400,
     worlds: Annotated[int, typer.Option(min=1, help="Generated worlds; more names to copy.")] = 1,
-    noise: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of queries with a noisy example, too.")
-    ] = 0.5,
-    questions: Annotated[
-        bool, typer.Option(help="Whole questions as queries, too, not gold queries only.")
-    ] = True,
-    before: Annotated[
-        int | None,
-        typer.Option(min=0, help="Snippets: the answer after so many words (for small models)."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of excerpts.")] = 0,
     split: Split = None,
     data_dir: DataDir = None,
     settings: Overrides = None,
@@ -139,19 +115,10 @@ def data(
     counts = {"useful": 0, "noisy": 0}
 
     def rows() -> Iterator[dict[str, Any]]:
-        for made in _settings(chosen, worlds):
+        for made in _environments(chosen, worlds):
             with progress(f"writing {made.corpus.name}", len(made.tasks), "tasks") as advance:
-                for pair in simulator_pairs(
-                    _counted(made.tasks, advance),
-                    made.corpus,
-                    build_engine("bm25", made.corpus),
-                    docs=docs,
-                    words=words,
-                    noise=noise,
-                    questions=questions,
-                    before=before,
-                    seed=seed,
-                ):
+                counted, engine = _counted(made.tasks, advance), build_engine("bm25", made.corpus)
+                for pair in simulator_pairs(counted, made.corpus, engine, **asdict(how)):
                     counts[pair.kind] += 1
                     yield pair._asdict()
 
@@ -159,15 +126,14 @@ def data(
         write_pairs(rows(), out)
     digest, size = file_digest(out)[:16], out.stat().st_size
     facts = {"file": str(out), **counts, "digest": digest, "bytes": size}
-    print_json(facts) if as_json else print_facts("Simulator data", facts)
+    print_facts("Simulator data", facts, as_json)
 
 
-@app.command(
-    epilog=examples(
-        "searchgym simulator train --data runs/small.jsonl --out runs/small --tiny",
-        "searchgym simulator train --data runs/simulator.jsonl --out runs/qwen "
-        "--model Qwen/Qwen2.5-0.5B",
-    )
+@register("simulator train")
+@with_examples(
+    "searchgym simulator train --data runs/small.jsonl --out runs/small --tiny",
+    "searchgym simulator train --data runs/simulator.jsonl --out runs/qwen "
+    "--model Qwen/Qwen2.5-0.5B",
 )
 def train(
     data: Annotated[Path, typer.Option(help="File made by 'searchgym simulator data'.")],
@@ -205,12 +171,9 @@ def train(
         made, tokenizer = (
             pretrained(model) if model is not None else untrained(pairs, out, seed=seed)
         )
-        changes: dict[str, Any] = {"steps": steps, "batch": batch, "lr": lr}
-        config = replace(
-            SftConfig() if tiny else FINE_TUNING,
-            seed=seed,
-            **{k: v for k, v in changes.items() if v is not None},
-        )
+        given = {"steps": steps, "batch": batch, "lr": lr, "seed": seed}
+        changes: Any = {name: value for name, value in given.items() if value is not None}
+        config = replace(SftConfig() if tiny else FINE_TUNING, **changes)
         examples = encode(tokenizer, pairs, config.max_tokens)
         # a small model gains nothing by bfloat16, and comes out alike on every processor without
         precision = {} if tiny else {"dtype": training_dtype(made.device)}
@@ -231,29 +194,23 @@ def train(
     }
     if not last:
         say(f"{out} was trained to its last step already")
-    print_json(facts) if as_json else print_facts("Simulator", facts)
+    print_facts("Simulator", facts, as_json)
 
 
-@app.command(
-    epilog=examples(
-        "searchgym simulator measure encyclopedia --model runs/small --words 12 --per-call 1 "
-        "--temperature 0.3",
-        "searchgym simulator measure HotpotQA --model Qwen/Qwen2.5-3B-Instruct --style prompt "
-        "--split public",
-    )
+@register("simulator measure")
+@with_examples(
+    "searchgym simulator measure encyclopedia --model runs/small --words 12 --per-call 1 "
+    "--temperature 0.3",
+    "searchgym simulator measure HotpotQA --model Qwen/Qwen2.5-3B-Instruct --style prompt "
+    "--split public",
 )
+@fills("how", WriterOptions)
 def measure(
     name: Name,
     model: Annotated[str, typer.Option(help="A folder, name of 'searchgym models' or hub name.")],
-    style: Annotated[str, typer.Option(help="Prompts: sft or prompt.")] = "sft",
+    how: WriterOptions,
     k: Annotated[int, typer.Option(min=1, help="Documents per query.")] = 3,
-    words: Annotated[int, typer.Option(min=1, help="Words per document, about.")] = 30,
-    tasks: Annotated[int, typer.Option(min=1, help="Simple questions per generated world.")] = 40,
-    per_call: Annotated[
-        int | None, typer.Option(min=1, help="Documents written at once (default: all).")
-    ] = None,
-    temperature: Annotated[float, typer.Option(min=0, help="0: greedy.")] = 0.8,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a call.")] = 600,
+    tasks: Tasks = 40,
     split: Split = "test",
     data_dir: DataDir = None,
     settings: Overrides = None,
@@ -264,15 +221,56 @@ def measure(
     from ..engines.simulated.measure import measure as ask
 
     with working(f"reading {name} …"):
-        made = next(_settings(_keywords(name, split, tasks, data_dir, settings), 1))
+        made = next(_environments(_keywords(name, split, tasks, data_dir, settings), 1))
         generator = {"name": "transformers", "model": model}
-        engine: Any = SimulatedEngine(
-            generator, style=style, words=words, per_call=per_call, temperature=temperature,
-            max_tokens=max_tokens, corpus=made.corpus,
-        )  # fmt: skip
+        engine: Any = SimulatedEngine(generator, corpus=made.corpus, **asdict(how))
     with working("generating …"):
         stated = ask(engine, made.tasks, k=k)
     rows = [
         m._asdict() | {"per document": m.per_document, "per result": m.per_result} for m in stated
     ]
     print_json(rows) if as_json else print_table("Documents that state the answer", rows)
+
+
+def _keywords(
+    name: str, split: str | None, tasks: int, data_dir: Path | None, settings: list[str] | None
+) -> dict[str, Any]:
+    """Return the keywords that an environment over this source would be made with."""
+    import gymnasium as gym
+
+    words: dict[str, Any] = {}
+    try:
+        card = corpus_card(name)
+    except CardError as absent:
+        try:
+            words.update(gym.spec(env_id(name)).kwargs)
+        except CardError:
+            raise CardError(f"{absent}; no environment has this name either") from None
+        words = {k: v for k, v in words.items() if k not in ("render_mode", "curriculum")}
+    else:
+        words["corpus"] = name
+        if card is not None and card.body["kind"] == "world":
+            words["tasks"] = {f: max(1, int(share * tasks)) for f, share in SHARES.items()}
+    if split is not None:
+        words["split"] = split
+    if data_dir is not None:
+        words["data_dir"] = str(data_dir)
+    return words | overrides(settings)
+
+
+def _environments(words: Mapping[str, Any], worlds: int) -> Iterator[SearchEnv]:
+    """One environment per world: seeds follow each other."""
+    from ..envs.search import SearchEnv
+
+    world = dict(words.get("world") or {})
+    for i in range(worlds):
+        if i:
+            words = {**words, "world": {**world, "seed": int(world.get("seed", 0)) + i}}
+        yield SearchEnv(**{**words, "engine": "bm25"})
+
+
+def _counted(tasks: Iterable[Task], advance: Callable[[int], None]) -> Iterator[Task]:
+    """The tasks, each of which counts once the next one is wanted."""
+    for task in tasks:
+        yield task
+        advance(1)

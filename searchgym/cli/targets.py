@@ -1,91 +1,49 @@
-"""Turns what a person types (an id, a folder, ``key=value``) into environments and settings."""
+"""Environments, corpora and worlds from what a person types: an id, a card's name, a folder."""
 
 from __future__ import annotations
 
 import copy
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-import typer
 
-from ..envs.registration import env_id
+from ..cards import Card, card, cards
+from ..envs.registration import env_id as env_id
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
-from ..errors import CardError
+from ..errors import CardError, WorldError
+from ..objects import is_path, own_folder
+from .options import overrides
 
-EnvId = Annotated[
-    str, typer.Argument(metavar="ENV", help="An environment's id, module:id or card folder.")
-]
-_NUMBER = re.compile(r"[-+]?(\d++(?:\.\d*+)?|\.\d++)(e[-+]?\d++)?", re.IGNORECASE)
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        "-s",
-        metavar="KEY=VALUE",
-        help="Override an environment option; dots nest: world.entities=2000. Repeatable.",
-    ),
-]
-Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust",
-        help="Run code that the files read here name by import path. Without it, they may name "
-        "registered items only.",
-    ),
-]
-DataDir = Annotated[
-    Path | None, typer.Option(help="Folder of real sets (default: SEARCHGYM_DATA or the cache).")
-]
+if TYPE_CHECKING:
+    from ..corpora.corpus import Corpus
+    from ..envs.sources import GeneratedWorld
+    from ..types import Passage
+    from ..worlds.world import World
 
 
-def overrides(
-    settings: Sequence[str] | None, flag: str = "--set", example: str = "max_turns=4"
-) -> dict[str, Any]:
-    """``["k=5", "world.entities=2000"]`` as keywords. Values are JSON where they can be."""
-    out: dict[str, Any] = {}
-    for setting in settings or ():
-        key, equals, text = setting.partition("=")
-        if not equals or not key:
-            raise CardError(
-                f"{flag} takes KEY=VALUE, got {setting!r}; for example {flag} {example}"
-            )
-        value = _value(text)
-        *path, last = key.split(".")
-        into = out
-        for part in path:
-            into = into.setdefault(part, {})
-            if not isinstance(into, dict):
-                raise CardError(f"{flag} {key}: {part!r} is set twice, to a value and to a table")
-        into[last] = value
-    return out
-
-
-def _value(text: str) -> Any:
-    """JSON where it is some; ``.28`` and ``5.`` are numbers, too."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return float(text) if _NUMBER.fullmatch(text) else text
-
-
+# --- environments ---------------------------------------------------------------------------------
 def make(name: str, settings: Sequence[str] | None = None, **keywords: Any) -> gym.Env[Any, Any]:
     """``gym.make`` with errors as one clear line. Nested tables are merged with the card's."""
     known = env_id(name)
-    given = {**keywords, **overrides(settings)}
-    default: Mapping[str, Any] = gym.spec(known).kwargs
-    for key, value in given.items():
-        if isinstance(value, dict) and isinstance(default.get(key), Mapping) and key != "tasks":
-            given[key] = {**default[key], **value}
+    given = merged(gym.spec(known).kwargs, {**keywords, **overrides(settings)})
     try:
         return gym.make(known, **given)
     except (TypeError, ValueError) as error:
         raise CardError(f"cannot make {known} with {given or 'its defaults'}: {error}") from error
+
+
+def merged(default: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is given, tables over those of ``default``; those of tasks replace them."""
+    return {
+        key: {**default[key], **value}
+        if isinstance(value, dict) and isinstance(default.get(key), Mapping) and key != "tasks"
+        else value
+        for key, value in given.items()
+    }
 
 
 def make_search_env(
@@ -109,3 +67,115 @@ def without_keywords(name: str) -> tuple[dict[str, Any], Callable[..., Any]]:
     spec = copy.deepcopy(gym.spec(env_id(name)))
     keywords, spec.kwargs = dict(spec.kwargs), {}
     return keywords, partial(gym.make, spec)
+
+
+# --- corpora --------------------------------------------------------------------------------------
+def corpus_card(name: str) -> Card | None:
+    """The card of this name or folder (``./mine``); None for files, folders of text and
+    ``kg:PATH``. Passages may be named without a separator where nothing shipped is called so.
+
+    Raises:
+        CardError: neither a card nor a path that exists; the near names are given.
+    """
+    if name.startswith("kg:"):
+        return None
+    if name.removeprefix("searchgym/") in cards("corpora") or own_folder(name) is not None:
+        return card("corpora", name)
+    if Path(name).exists() and (is_path(name) or not (Path(name) / "card.toml").exists()):
+        return None  # passages, which are only read
+    return card("corpora", name)
+
+
+def is_documents(name: str) -> bool:
+    """Return whether a name means documents (a folder, a text, a PDF file), not records."""
+    from ..corpora.load import beir_passages, holds_documents
+
+    path = Path(name)
+    known = is_path(name) or path.suffix or (path.is_dir() and not (path / "card.toml").exists())
+    if not known or not path.exists() or (path / "card.toml").is_file():
+        return False
+    if not is_path(name) and path.is_dir() and name in cards("corpora"):
+        return False
+    return beir_passages(path) is None and holds_documents(path)
+
+
+def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWorld:
+    """Generate the world of a card and put it into words. Settings override the world's recipe;
+    those that begin with ``wording.`` its wording."""
+    from ..envs.options import Options
+    from ..envs.sources import generate_world
+
+    try:
+        source_card = corpus_card(name)
+    except CardError as error:
+        raise _with_those_of_its_schema(error, name) from None
+    if source_card is None or source_card.body["kind"] != "world":
+        raise CardError(f"{name} is not a generated world; see: searchgym list corpora")
+    recipe: dict[str, Any] = overrides(settings)
+    wording = recipe.pop("wording", {})
+    options = Options(corpus=name, split=split, world=recipe, wording=wording)
+    try:
+        return generate_world(source_card, options)
+    except TypeError as error:
+        raise CardError(
+            f"cannot generate {name} with {recipe or 'its defaults'}: {error}"
+        ) from error
+
+
+def _with_those_of_its_schema(error: CardError, name: str) -> CardError:
+    """The mistakes of a card, and of the schema beside it: one call tells them all."""
+    from ..worlds.loader import load_schema
+
+    if (folder := own_folder(name)) is not None and (folder / "schema.toml").is_file():
+        try:
+            load_schema(folder)
+        except WorldError as more:
+            return CardError(f"{error}; {more}")
+    return error
+
+
+def corpus(name: str, split: str | None, data_dir: Path | None = None) -> Corpus:
+    """The passages of a world, a real set, a knowledge graph, a file or a folder of text."""
+    return corpus_and_world(name, split, data_dir)[0]
+
+
+def corpus_and_world(
+    name: str, split: str | None, data_dir: Path | None = None
+) -> tuple[Corpus, World | None]:
+    """The passages, and the world behind them where they are generated. ``split``: by default
+    train of a world, public of a real set."""
+    if name.startswith("kg:"):
+        from ..kgs.corpus import kg_corpus
+        from ..kgs.files import load_kg
+
+        return kg_corpus(load_kg(name)), None
+    source_card = corpus_card(name)
+    if source_card is None:
+        from ..corpora.load import load_corpus
+
+        return load_corpus(name), None
+    if source_card.body["kind"] == "world":
+        made = world(name, split or "train", None)
+        return made.corpus, made.world
+    if source_card.body["kind"] == "graph":
+        from ..kgs.corpus import kg_corpus
+        from ..kgs.sets import load_kg_card
+
+        return kg_corpus(load_kg_card(source_card, data_dir)), None
+    from ..corpora.data import load_set
+
+    return load_set(source_card.id, split=split or "public", data_dir=data_dir)[0], None
+
+
+def stream(name: str, split: str | None, data_dir: Path | None = None) -> Iterable[Passage]:
+    """Passages as ``corpus`` gives them, read one after the other where files hold them."""
+    from ..corpora.data import real_sets, stream_set
+    from ..corpora.load import holds_documents, stream_passages
+
+    source_card = None if name.startswith("kg:") else corpus_card(name)
+    if source_card is not None and source_card.id in real_sets():
+        return stream_set(source_card.id, split or "public", data_dir)
+    path = Path(name)
+    if source_card is None and path.is_file() and not holds_documents(path):
+        return stream_passages([path], name=path.name.split(".")[0])
+    return corpus(name, split, data_dir)

@@ -9,8 +9,10 @@ import typer
 
 from ..errors import CardError, DataError
 from ..objects import is_path, own_folder
-from .output import examples, progress, say, working
-from .targets import DataDir, Overrides, make_search_env, overrides
+from ..plugins import register
+from .options import DataDir, Overrides, overrides
+from .output import progress, say, with_examples, working
+from .targets import make_search_env
 
 if TYPE_CHECKING:
     from ..envs.search import SearchEnv
@@ -18,21 +20,16 @@ if TYPE_CHECKING:
     from ..viewer.query import Filter
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples(
-            "searchgym view runs/eval",
-            "searchgym view runs/eval/rules.trajectories.jsonl --port 8010 --no-browser",
-            "searchgym view runs/grpo --export wrong.html --where outcome=wrong",
-            "searchgym view runs/eval --animate episode.svg --where agent=oracle --where hops=2",
-            "searchgym view MultiHopQA-v0 --split test",
-            "searchgym view ./my-world -s tasks.simple=20 -s tasks.chain=20",
-            "searchgym view kg:triples.tsv",
-        )
-    )(view)
-
-
+@register("view")
+@with_examples(
+    "searchgym view runs/eval",
+    "searchgym view runs/eval/rules.trajectories.jsonl --port 8010 --no-browser",
+    "searchgym view runs/grpo --export wrong.html --where outcome=wrong",
+    "searchgym view runs/eval --animate episode.svg --where agent=oracle --where hops=2",
+    "searchgym view MultiHopQA-v0 --split test",
+    "searchgym view ./my-world -s tasks.simple=20 -s tasks.chain=20",
+    "searchgym view kg:triples.tsv",
+)
 def view(
     name: Annotated[
         str,
@@ -143,7 +140,7 @@ def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path |
     families."""
     from ..envs.search import SearchEnv
     from ..envs.sources import DEFAULT_TASKS
-    from .sources import corpus_card
+    from .targets import corpus_card
 
     keywords: dict[str, Any] = {"split": split}
     if data_dir is not None:

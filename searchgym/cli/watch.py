@@ -9,9 +9,12 @@ from typing import Annotated
 
 import typer
 
-from .output import examples, say
+from ..plugins import register
+from .output import say, with_examples
 
 
+@register("watch")
+@with_examples("searchgym watch runs/grpo", "searchgym watch runs/a runs/b --no-browser")
 def watch(
     run: Annotated[
         list[Path],
@@ -51,10 +54,3 @@ def watching(run: Path, wanted: bool) -> Iterator[None]:
     with serving(app, browser=True, announce=lambda at: say(f"the live page: {at}"), path="live"):
         yield
     say(f"look at it again: searchgym watch {run}")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        epilog=examples("searchgym watch runs/grpo", "searchgym watch runs/a runs/b --no-browser")
-    )(watch)

@@ -8,33 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import CardError
-from .output import JsonFlag, examples, group, print_facts, print_json, print_table, say, working
-from .targets import Overrides
+from ..errors import CardError, DataError, WorldError, unknown
+from ..plugins import register
+from .options import DataDir, Overrides
+from .output import JsonFlag, print_facts, print_json, print_table, say, with_examples, working
+from .targets import corpus_and_world, corpus_card, world
 
 if TYPE_CHECKING:
+    from ..engines.graph.index import GraphIndex
     from ..worlds.world import World
 
-app = group("Generate, inspect and export worlds; searchgym view shows one in the browser.")
-
-
-@app.command(hidden=True, context_settings={"ignore_unknown_options": True})
-def browse(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-    """Name the command that does this now."""
-    raise CardError("'world browse' is 'view' now: searchgym view WORLD")
-
-
 Name = Annotated[str, typer.Argument(metavar="WORLD", help="A world's card: name or folder.")]
+GraphName = Annotated[
+    str,
+    typer.Argument(
+        metavar="WORLD|GRAPH", help="A card's name or folder, or kg:PATH for your triples."
+    ),
+]
 Split = Annotated[str, typer.Option(help="train, dev or test: three different worlds.")]
 
 
-@app.command(
-    epilog=examples(
-        "searchgym world generate ./my-world",
-        "searchgym world generate encyclopedia --out runs/world",
-        "searchgym world generate ./my-world --out w -s entities=500 -s seed=3 --tasks 50",
-        "searchgym world generate encyclopedia --out w -s wording.phrasing=heldout",
-    )
+@register("world generate")
+@with_examples(
+    "searchgym world generate ./my-world",
+    "searchgym world generate encyclopedia --out runs/world",
+    "searchgym world generate ./my-world --out w -s entities=500 -s seed=3 --tasks 50",
+    "searchgym world generate encyclopedia --out w -s wording.phrasing=heldout",
 )
 def generate(
     name: Name,
@@ -61,7 +60,6 @@ def generate(
     from ..tasks.families import FAMILIES
     from ..tasks.records import save_tasks
     from ..worlds.export import to_jsonl
-    from .sources import world
 
     with working(f"generating {name} …"):
         made = world(name, split, settings)
@@ -90,33 +88,37 @@ def generate(
         "tasks dropped": len(report.rejected),
         "folder": None if out is None else str(out),
     }
-    _print("Nothing is wrong; --out DIR writes it" if out is None else "Written", facts, as_json)
+    title = "Nothing is wrong; --out DIR writes it" if out is None else "Written"
+    print_facts(title, facts, as_json)
 
 
-@app.command(
-    epilog=examples(
-        "searchgym world inspect encyclopedia",
-        "searchgym world inspect encyclopedia -e 'Oldeth Marn' --split test",
-        "searchgym world inspect encyclopedia --json",
-    )
+@register("world inspect")
+@with_examples(
+    "searchgym world inspect encyclopedia",
+    "searchgym world inspect encyclopedia -e 'Oldeth Marn' --split test",
+    "searchgym world inspect kg_wn18rr --json",
+    "searchgym world inspect kg:triples.tsv -e 'Marie Curie'",
 )
 def inspect(
-    name: Name,
+    name: GraphName,
     entity: Annotated[
         str | None, typer.Option("--entity", "-e", help="Show this entity's facts and page.")
     ] = None,
     split: Split = "train",
+    data_dir: DataDir = None,
     settings: Overrides = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Count a world's entities and facts by kind; or show one entity with its page."""
-    from .sources import world
-
+    """Count entities and facts by kind; or show one entity with its page."""
+    if _is_graph(name):
+        _inspect_graph(_graph(name, split, data_dir), entity, as_json)
+        return
     with working(f"generating {name} …"):
         made = world(name, split, settings)
     if entity is not None:
-        page = made.corpus[int(made.corpus.page_of[_find(made.world, entity)])]
-        facts = _facts(made.world, _find(made.world, entity))
+        number = _find(made.world, entity)
+        page = made.corpus[int(made.corpus.page_of[number])]
+        facts = _facts(made.world, number)
         if as_json:
             print_json({"page": page._asdict(), "facts": facts})
             return
@@ -135,11 +137,36 @@ def inspect(
     print_table(f"{made.world.n_facts:,} facts", properties)
 
 
-@app.command(
-    epilog=examples(
-        "searchgym world export encyclopedia --out world.graphml",
-        "searchgym world export encyclopedia --out entities.jsonl",
-    )
+@register("world path")
+@with_examples("searchgym world path kg_fb15k237 'Lake District' 'Talking Heads'")
+def path(
+    name: GraphName,
+    a: Annotated[str, typer.Argument(help="Entity at which the path begins.")],
+    b: Annotated[str, typer.Argument(help="Entity at which it ends.")],
+    max_len: Annotated[int, typer.Option(min=1, help="Most facts in it.")] = 6,
+    split: Split = "train",
+    data_dir: DataDir = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a shortest path between two entities, fact by fact."""
+    from ..kgs.walks import shortest_path
+
+    index = _graph(name, split, data_dir)
+    graph = index.graph
+    facts = shortest_path(graph, _entity(index, a), _entity(index, b), max_len=max_len)
+    if facts is None:
+        raise DataError(f"no path of at most {max_len} facts joins {a} and {b}; try --max-len")
+    said = [graph.in_words(graph.triple(fact)) for fact in facts]
+    if as_json:
+        print_json({"facts": said})
+    else:
+        print("\n".join(said) or "They are one entity.")
+
+
+@register("world export")
+@with_examples(
+    "searchgym world export encyclopedia --out world.graphml",
+    "searchgym world export encyclopedia --out entities.jsonl",
 )
 def export(
     name: Name,
@@ -154,9 +181,7 @@ def export(
 
     In Python, [bold]world.to_networkx()[/bold] gives a networkx.MultiDiGraph.
     """
-    from ..errors import WorldError, unknown
     from ..worlds.export import to_graphml, to_jsonl
-    from .sources import world
 
     form = form or ("graphml" if out.suffix == ".graphml" else "jsonl")
     if form not in ("graphml", "jsonl"):
@@ -169,9 +194,8 @@ def export(
     say(f"{made.world.n_entities:,} entities and {made.world.n_facts:,} facts are in {out}")
 
 
+# --- generated worlds -----------------------------------------------------------------------------
 def _find(world: World, name: str) -> int:
-    from ..errors import WorldError, unknown
-
     for i, title in enumerate(world.titles):
         if title == name:
             return i
@@ -217,8 +241,52 @@ def _census(world: World) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return types, properties
 
 
-def _print(title: str, facts: dict[str, Any], as_json: bool) -> None:
+# --- graphs ---------------------------------------------------------------------------------------
+def _is_graph(name: str) -> bool:
+    """Return whether a graph is named that no generated world is behind."""
+    if name.startswith("kg:"):
+        return True
+    try:
+        card = corpus_card(name)
+    except CardError:  # told where the world is generated
+        return False
+    return card is not None and card.body["kind"] == "graph"
+
+
+def _graph(name: str, split: str, data_dir: Path | None) -> GraphIndex:
+    from ..engines.graph.index import graph_index
+
+    with working(f"reading {name} …"):
+        return graph_index(*corpus_and_world(name, split, data_dir))
+
+
+def _entity(index: GraphIndex, name: str) -> int:
+    entities = index.entity(name)
+    if not entities:
+        near = index.near_names(name)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise DataError(f"no entity is called {name!r}{hint}")
+    return entities[0]
+
+
+def _inspect_graph(index: GraphIndex, entity: str | None, as_json: bool) -> None:
+    graph = index.graph
+    if entity is None:
+        facts: dict[str, Any] = {
+            "graph": graph.name, "entities": graph.n_entities, "facts": graph.n_facts,
+            "edges": graph.n_edges, "relations": len(graph.relations),
+            "values": len(graph.values), "most joined": graph.titles[int(graph.degree.argmax())],
+            "digest": graph.digest,
+        }  # fmt: skip
+        print_facts("", facts, as_json)
+        return
+    number = _entity(index, entity)
+    rows = [
+        {"head": graph.titles[t.head], "relation": graph.relation_words[t.relation],
+         "tail": t.value if t.tail < 0 else graph.titles[t.tail]}
+        for t in (*graph.facts(number), *graph.facts_about(number))
+    ]  # fmt: skip
     if as_json:
-        print_json(facts)
+        print_json({"id": graph.ids[number], "title": graph.titles[number], "facts": rows})
     else:
-        print_facts(title, facts)
+        print_table(graph.titles[number], rows)

@@ -63,7 +63,7 @@ class LLMJudge:
         if not base_url:
             raise EvaluationError(
                 "the judge needs the address of a model server: "
-                "--judge base_url=http://127.0.0.1:8000/v1,model=NAME"
+                "-s judge.base_url=http://127.0.0.1:8000/v1 -s judge.model=NAME"
             )
         try:
             check_options("judge", ChatClient, options, complete=False)

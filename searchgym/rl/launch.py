@@ -37,6 +37,8 @@ TABLES = (*REGISTRY, *OF_RECIPE, "load")
 """Tables that ``--set TABLE.KEY=VALUE`` may change: a recipe's slots and training options, the
 environment's, the policy's sampling, the critic's, how the reference moves, and how the model is
 loaded."""
+OF_RUN = ("teacher", "roles", "lora", "dtype", "device", "renderer")
+"""Fields of a plan that ``--set`` may fill: ``lora.rank=16``, ``device=cpu``."""
 LORA = ("rank", "alpha", "targets")
 FIXED = ("path", "whole", "model", "tokenizer", "lora", "reference", "device", "dtype", "seed")
 """Arguments of ``TrainableLM`` that follow from the rest of a plan."""
@@ -98,14 +100,14 @@ class Plan:
         if recipe.reference and self.lora is not None:
             raise CardError(
                 f"recipe {self.recipe!r} moves its reference; that of adapters is the model "
-                "without them, which stands still: leave --lora out"
+                "without them, which stands still: leave -s lora.… out"
             )
         require_members_that_differ(recipe, sampling)
         if recipe.needs("teacher_logp") != (self.teacher is not None):
             raise CardError(
-                f"recipe {self.recipe!r} learns from no teacher: leave --teacher out"
+                f"recipe {self.recipe!r} learns from no teacher: leave -s teacher=… out"
                 if self.teacher is not None
-                else f"recipe {self.recipe!r} learns from a teacher: add --teacher MODEL"
+                else f"recipe {self.recipe!r} learns from a teacher: add -s teacher=MODEL"
             )
         check_roles(recipe, self.roles, None)
 
@@ -117,8 +119,8 @@ class Plan:
             CardError: an unknown recipe, table or option; the nearest names are given.
         """
         for name in changes:
-            if name not in TABLES:
-                raise CardError(unknown("table of --set", str(name), TABLES))
+            if name not in TABLES + OF_RUN:
+                raise CardError(unknown("table of --set", str(name), TABLES + OF_RUN))
         table = read(recipe)
         for slot in REGISTRY:
             if slot in changes:
@@ -135,6 +137,7 @@ class Plan:
             rest[name] = {**table.get(name, {}), **_table(name, changes)}
         train = {**_table("train", changes), **values.pop("train", {})}
         env_options = {**table.get("env", {}), **_table("env", changes)}
+        values |= {name: _of_run(name, changes) for name in OF_RUN if name in changes}
         return cls(recipe, table, model, train=train, env_options=env_options, **rest, **values)
 
     @property
@@ -231,6 +234,17 @@ def _table(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     return dict(table)
 
 
+def _of_run(name: str, changes: Mapping[str, Any]) -> Any:
+    """The value of one of :data:`OF_RUN`."""
+    value = changes[name]
+    if name not in ("roles", "lora"):
+        return value if name == "renderer" and isinstance(value, Mapping) else str(value)
+    table = _table(name, changes)
+    if isinstance(targets := table.get("targets"), str) and targets != "all-linear":
+        table["targets"] = [part.strip() for part in targets.split(",") if part.strip()]
+    return {key: str(who) for key, who in table.items()} if name == "roles" else table
+
+
 def changed(slot: str, old: Any, new: Any) -> Any:
     """Change options of a slot's entry: ``{"clip_high": 0.28}`` over ``"ppo"`` or its table.
 
@@ -316,7 +330,7 @@ def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
     recipe, config = Recipe.of(plan.table), config_of(plan)
     if launched() > 1 and ":" in plan.device:
         raise CardError(
-            f"each of {launched()} processes takes a GPU of its own: --device cuda, got "
+            f"each of {launched()} processes takes a GPU of its own: -s device=cuda, got "
             f"{plan.device!r}"
         )
     # before any model is loaded, so that it comes to its process's GPU

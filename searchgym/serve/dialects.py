@@ -119,13 +119,17 @@ class Limits(NamedTuple):
     """Limits of one request."""
 
     body_bytes: int = 1 << 20
+    """Largest request in bytes."""
     queries: int = 512
+    """Most queries per request."""
     k: int = 1000
+    """Most passages per query."""
     results: int = 1 << 14
     """Maximum passages in one answer: queries times k."""
     response_bytes: int = 64 << 20
+    """Largest answer in bytes."""
     query_characters: int = QUERY_CHARACTERS
-    """Longest query, URL or title."""
+    """Longest query, URL or title in characters."""
 
 
 class SearchRequest(NamedTuple):

@@ -17,15 +17,21 @@ class Settings(Address):
     """Settings of a server, apart from what it serves. ``SearchGymError`` for impossible values."""
 
     workers: int = 1
+    """Processes that share the port."""
     dialect: str = "auto"
+    """Dialect of /retrieve; 'auto' looks at each request."""
     default_k: int = 3
     limits: Limits = field(default_factory=Limits)
     token: str | None = None
     max_batch: int = 64
+    """Most queries per engine call."""
     max_wait_s: float = 0.003
+    """Longest wait for more queries, in seconds."""
     max_queue: int = 4096
     max_in_flight: int = 2
+    """Engine calls at the same time, for engines that batch."""
     deadline_s: float = 60.0
+    """Seconds a request may take."""
     allowed_hosts: tuple[str, ...] = ()
     """Further names by which clients may call the server: those of a proxy in front of it."""
 
@@ -39,6 +45,8 @@ class Settings(Address):
             value = getattr(self, name)
             if value is not None and not value >= least:
                 raise SearchGymError(f"{name} must be at least {least}, got {value}")
+        if self.port > 65535:
+            raise SearchGymError(f"port must be at most 65535, got {self.port}")
         for name, value in self.limits._asdict().items():
             if value < 1:
                 raise SearchGymError(f"limit {name} must be at least 1, got {value}")

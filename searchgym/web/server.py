@@ -50,6 +50,7 @@ class Address:
     """Where a server listens, and the bounds of its connections."""
 
     host: str = "127.0.0.1"
+    """Address to listen on."""
     port: int = 8000
     """Port to listen on; 0: any free port, which the server names."""
     max_connections: int | None = None

@@ -81,5 +81,5 @@ def test_a_function_by_name(
     for name in ("agent", "maker", "Agent"):
         done = cli("eval", "SimpleQA-v0", "-a", f"mine_too:{name}", *SMALL, "--json")
         assert done.json[0]["means"]["turns"]["mean"] == 1.0
-    refused = cli("eval", "SimpleQA-v0", "-a", "mine_too:agent", "-A", "x=1", *SMALL)
+    refused = cli("eval", "SimpleQA-v0", "-a", "mine_too:agent", "-s", "agent.x=1", *SMALL)
     assert (refused.code, "takes no options" in refused.err) == (2, True)

@@ -30,16 +30,15 @@ def application() -> typer.Typer:
 def commands() -> list[tuple[str, ...]]:
     def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         for name, child in getattr(command, "commands", {}).items():
-            if not child.hidden:  # a former command, which is an error
-                yield (*path, name)
-                yield from walk(child, (*path, name))
+            yield (*path, name)
+            yield from walk(child, (*path, name))
 
     found = list(walk(typer.main.get_command(build()), ()))
     assert len(found) > 12
     return found
 
 
-GROUPS = {"world": "inspect", "corpus": "inspect", "graph": "path", "simulator": "train"}
+GROUPS = {"world": "inspect", "corpus": "inspect", "simulator": "train"}
 """Each with one of its commands."""
 
 
@@ -91,7 +90,11 @@ def test_the_version(cli: Cli) -> None:
             ["transfer", "rules", "--reference", "nix", "--env", "SimpleQA-v0", "-n", "2"],
             "unknown rung 'nix'",
         ),
-        (["eval", "SearchQA-v0", "--judge", "x"], "--judge base_url="),
+        (["eval", "SearchQA-v0", "-s", "judge.model=x"], "-s judge.base_url="),
+        (["eval", "SearchQA-v0", "--judge", "x"], "--judge is -s judge.KEY=VALUE"),
+        (["eval", "SearchQA-v0", "-A", "k=1"], "-A is -s agent.KEY=VALUE now"),
+        (["train", "grpo", "--lora", "8"], "--lora is -s lora.rank=RANK now"),
+        (["graph", "show", "kg:x"], "type now: searchgym world inspect GRAPH"),
         (["eval", "SearchQA-v0", "-s", "search_enabled=no"], "must be true or false, got 'no'"),
         (["search", "nofolder", "x"], "nor is there a file or folder of that name here"),
         (["world", "inspect", "atlantis"], "unknown card in corpora/ 'atlantis'"),

@@ -375,20 +375,22 @@ def test_transfer_hands_options_to_agents(cli: Cli, tmp_path: Path) -> None:
         "transfer", "yes=searchgym.agents.simple:ConstantAgent", "--env", "SimpleQA-v0", "-n", 3,
         "--rungs", "source,world", "--batch", 2, *SMALL,
     )  # fmt: skip
-    done = cli(*arguments, "-A", "answer=yes", "--out", tmp_path / "t", "--json")
+    done = cli(*arguments, "-s", "agent.answer=yes", "--out", tmp_path / "t", "--json")
     assert done.code == 0, done.err
     files = list((tmp_path / "t" / "results").glob("*/yes*.json"))
     assert len(files) == 2
     rows = [row for file in files for row in EvalResult.load(file).rows]
     assert {row.answer for row in rows} == {"yes"}
     assert {EvalResult.load(file).settings["batch"] for file in files} == {2}
-    wrong = cli(*arguments, "-A", "nix=1", "--out", tmp_path / "w")
+    wrong = cli(*arguments, "-s", "agent.nix=1", "--out", tmp_path / "w")
     assert wrong.code == 2
     assert "'nix'" in wrong.err
 
 
 def test_transfer_refuses_options_that_no_agent_takes(cli: Cli, tmp_path: Path) -> None:
-    done = cli("transfer", "candidate", "-A", "temperature=1", "--out", tmp_path / "t", "-n", 2)
+    done = cli(
+        "transfer", "candidate", "-s", "agent.temperature=1", "--out", tmp_path / "t", "-n", 2
+    )
     assert done.code == 2
     assert "--agent-set (temperature) is for agents that are not trained here" in done.err
 

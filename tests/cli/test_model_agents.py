@@ -38,7 +38,7 @@ def test_a_failed_start_does_not_keep_the_folder(
     begun.save(out)  # as a start leaves it that fails in its first step
     done = cli("train", "grpo", *options(world, "--out", out, "--steps", 1))
     assert done.code == 0, done.err
-    other = cli("train", "grpo", *options(world, "--out", out, "--steps", 1, "--dtype", "float64"))
+    other = cli("train", "grpo", *options(world, "--out", out, "--steps", 1, "-s", "dtype=float64"))
     assert "other settings (dtype)" in other.err, "now it is a run's"
 
 
@@ -120,15 +120,12 @@ def test_a_training_that_learns_nothing_says_so(
 
 def test_adapters_from_the_command_line(cli: Cli, world: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    lora = ["--lora", 2, "--lora-alpha", 6, "--lora-targets", "q_proj,v_proj"]
+    lora = ["-s", "lora.rank=2", "-s", "lora.alpha=6", "-s", "lora.targets=q_proj,v_proj"]
     done = cli("train", "grpo", *options(world, "--out", out, "--steps", 1, *lora))
     assert done.code == 0, done.err
     assert Plan.load_from(out).lora == {"rank": 2, "alpha": 6, "targets": ["q_proj", "v_proj"]}
-    for wrong in (["--lora-alpha", 3], ["--lora-targets", "q_proj"]):
-        refused = cli("train", "grpo", *options(world, "--out", tmp_path / "no", *wrong))
-        assert (refused.code, "need --lora RANK" in refused.err) == (2, True)
     nowhere = cli("train", "grpo", *options(
-        world, "--out", tmp_path / "no", "--lora", 2, "--lora-targets", "nothing_proj"
+        world, "--out", tmp_path / "no", "-s", "lora.targets=nothing_proj"
     ))  # fmt: skip
     assert nowhere.code == 2
     assert "adapters cannot be added" in nowhere.err
@@ -141,7 +138,9 @@ def test_an_adapters_folder_is_a_model_and_an_agent(
 ) -> None:
     lm = TrainableLM(world / "warm", lora=Lora(rank=2), device="cpu")
     folder = lm.save(tmp_path / "adapter", adapter=True, policy=lm.policy("plain"))
-    found = cli("eval", "SearchQA-v0", "-a", folder, *own(world), "-A", "max_tokens=6", "--json")
+    found = cli(
+        "eval", "SearchQA-v0", "-a", folder, *own(world), "-s", "agent.max_tokens=6", "--json"
+    )
     assert found.code == 0, found.err
     assert found.json[0]["means"]["tokens_out"]["mean"] > 0
     asked = options(world, "--out", tmp_path / "run", "--steps", 1)
@@ -166,8 +165,8 @@ def test_a_wrong_option_is_one_line(
     cli: Cli, world: Path, agent: str, option: str, says: str,
 ) -> None:  # fmt: skip
     name = world / "warm" if agent == "M" else agent
-    address = ["-A", "base_url=http://127.0.0.1:1/v1"] if agent == "react" else []
-    done = cli("eval", "SearchQA-v0", "-a", name, *own(world), *address, "-A", option)
+    address = ["-s", "agent.base_url=http://127.0.0.1:1/v1"] if agent == "react" else []
+    done = cli("eval", "SearchQA-v0", "-a", name, *own(world), *address, "-s", f"agent.{option}")
     assert done.code == 2
     assert says in done.err
     assert len([line for line in done.err.splitlines() if line.startswith("searchgym:")]) == 1
@@ -205,7 +204,7 @@ def hungry(request):
         ("broken_agents:function", [], r"raised KeyError: 'missing' (%s:7)"),
         ("broken_agents:Silent", [],
          "agent 'broken_agents:Silent': the agent returned NoneType for a request; a text is need"),
-        ("broken_agents:Unmade", ["-A", "size=abc"], "cannot be made with size='abc'"),
+        ("broken_agents:Unmade", ["-s", "agent.size=abc"], "cannot be made with size='abc'"),
     ],
 )  # fmt: skip
 def test_an_agent_that_raises_is_one_line(
@@ -224,8 +223,8 @@ def test_an_agent_that_raises_is_one_line(
 
 def test_a_server_that_cannot_be_reached_is_named(cli: Cli) -> None:
     address = f"http://127.0.0.1:{free_port()}/v1"
-    done = cli("eval", "SearchQA-v0", *SMALL, "-n", 2, "-a", "react", "-A", f"base_url={address}",
-               "-A", "model=m", "-A", "tries=1")  # fmt: skip
+    done = cli("eval", "SearchQA-v0", *SMALL, "-n", 2, "-a", "react", "-s", f"agent.base_url={address}",
+               "-s", "agent.model=m", "-s", "agent.tries=1")  # fmt: skip
     assert done.code == 2
     assert "react: all 2 episodes were lost" in done.err or "react: 2 of 2 episodes" in done.err
     assert "unavailable" in done.err
@@ -239,7 +238,7 @@ def test_compare_names_how_models_were_asked(
 ) -> None:
     asked = ["eval", "SearchQA-v0", "-a", world / "warm", *own(world)]
     for folder, tokens in (("a", 6), ("b", 9)):
-        done = cli(*asked, "-A", f"max_tokens={tokens}", "--out", tmp_path / folder)
+        done = cli(*asked, "-s", f"agent.max_tokens={tokens}", "--out", tmp_path / folder)
         assert done.code == 0, done.err
     files = [next(p for p in (tmp_path / f).glob("*.json")
                   if p.name not in ("machine.json",) and "closed" not in p.name)

@@ -103,7 +103,7 @@ def test_reading_commands_write_nothing_beside(
         (["corpus", "inspect", notes], {0}),
         (["corpus", "index", notes, "--out", out / "index"], {0}),
         (["corpus", "inspect", given / "passages.jsonl"], {0}),
-        (["graph", "show", given / "graph.tsv", "Boat"], {0, 2}),
+        (["world", "inspect", f"kg:{given / 'graph.tsv'}", "-e", "Boat"], {0}),
         (["world", "inspect", "encyclopedia", "--split", "dev"], {0, 2}),
         (["check", "SearchQA-v0"], {0, 1}),
     ]

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.cli.targets import make_search_env, overrides
+from searchgym.cli.options import overrides
+from searchgym.cli.targets import make_search_env
 from searchgym.core.trajectory import read_jsonl
 from tests.cli.conftest import SMALL, Cli
 

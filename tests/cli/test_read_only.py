@@ -19,7 +19,7 @@ import pytest
 
 from searchgym.cards import catalog
 from searchgym.cli.targets import make_search_env
-from searchgym.cli.train_lm import plan_of
+from searchgym.cli.train import plan_of
 from searchgym.core.trajectory import read_jsonl
 from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
@@ -222,8 +222,7 @@ def test_a_run(trap: Trap, tmp_path: Path) -> None:
     plan.save(out := tmp_path / "read" / "run")
 
     def read(file: Path) -> None:
-        plan = plan_of(None, model=None, env=None, out=file.parent, resume=True, steps=None,
-                       lr=None, seed=None, changes={}, values={})  # fmt: skip
+        plan = plan_of(None, out=file.parent, resume=True)
         with registered_only(file, sources=plan.sources):
             env = make_search_env(plan.env, None, **plan.env_options)
             build(plan, env, file.parent)

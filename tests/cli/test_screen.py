@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from searchgym.cards import cards
-from searchgym.cli.libraries import quiet_libraries
-from searchgym.cli.listing import KINDS
-from searchgym.cli.names import named, short
+from searchgym.cli.agents import named, short
+from searchgym.cli.catalog import KINDS
+from searchgym.cli.main import quiet_libraries
 from searchgym.cli.output import cut, print_table, progress
 from searchgym.cli.targets import env_id
 from searchgym.errors import CardError

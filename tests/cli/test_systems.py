@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchgym.cli.listing import systems
+from searchgym.cli.catalog import systems
 from searchgym.objects import load_known
 from searchgym.rewards import REWARDS
 from searchgym.rl.recipe_files import document, shipped

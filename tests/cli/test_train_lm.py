@@ -61,7 +61,16 @@ def options(world: Path, *more: object, model: str = "warm") -> list[str]:
         "sampling.max_tokens": 6, "sampling.stop": '["\\n"]', "train.tasks": 4,
     }  # fmt: skip
     sets = [part for k, v in changes.items() for part in ("-s", f"{k}={v}")]
-    base = ["--model", world / model, "--env", "SearchQA-v0", "--lr", "2e-3", "--device", "cpu"]
+    base = [
+        "--model",
+        world / model,
+        "--env",
+        "SearchQA-v0",
+        "-s",
+        "train.lr=2e-3",
+        "-s",
+        "device=cpu",
+    ]
     return [str(a) for a in (*base, *sets, *more)]
 
 
@@ -200,20 +209,20 @@ def test_several_processes_take_no_gpu_by_number(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     asked = options(world, "--out", tmp_path / "run", "--steps", 1)
-    asked[asked.index("cpu")] = "cuda:1"
+    asked[asked.index("device=cpu")] = "device=cuda:1"
     done = cli("train", "grpo", *asked)
     assert done.code == 2
-    assert "each of 2 processes takes a GPU of its own: --device cuda, got 'cuda:1'" in done.err
+    assert "each of 2 processes takes a GPU of its own: -s device=cuda, got 'cuda:1'" in done.err
 
 
 @pytest.mark.parametrize(
     ("recipe", "more"),
     [
-        ("grpo", ["--lora", 2]),
+        ("grpo", ["-s", "lora.rank=2"]),
         ("ppo", []),
-        ("distillation", ["--teacher", "TEACHER"]),
-        ("ai_searchplanner", ["--role", "generator=TEACHER"]),
-        ("search_r2_refiner", ["--role", "refiner=shared"]),
+        ("distillation", ["-s", "teacher=TEACHER"]),
+        ("ai_searchplanner", ["-s", "roles.generator=TEACHER"]),
+        ("search_r2_refiner", ["-s", "roles.refiner=shared"]),
     ],
 )
 def test_other_methods(cli: Cli, world: Path, tmp_path: Path, recipe: str, more: list[Any]) -> None:
@@ -245,20 +254,19 @@ FIRST = min(path.stem for path in (catalog("agents") / "methods").glob("*.toml")
         (["train", "grpo", "--model", "W", "-s", "train.lrr=1"], "Did you mean 'lr'"),
         (["train", "grpo", "--model", "W", "-s", "sampling.tempera=1"], "'temperature'"),
         (["train", "grpo", "--model", "W", "-s", "env.max_turn=1"], "Did you mean 'max_turns'"),
-        (["train", "grpo", "--model", "W", "--renderer", "chats"], "Did you mean 'chat'"),
+        (["train", "grpo", "--model", "W", "-s", "renderer=chats"], "Did you mean 'chat'"),
         (["train", "grpo", "--model", "W", "--log", "wandbb"], "Did you mean 'wandb'"),
         (["train", "grpo", "--model", "W", "--seed", 1, "--seed", 2], "one seed per folder"),
-        (["train", "distillation", "--model", "W"], "add --teacher MODEL"),
-        (["train", "grpo", "--model", "W", "--teacher", "W"], "leave --teacher out"),
+        (["train", "distillation", "--model", "W"], "add -s teacher=MODEL"),
+        (["train", "grpo", "--model", "W", "-s", "teacher=./W"], "leave -s teacher=… out"),
         (["train", "grpo", "--model", "W", "-s", "critic.use=scalar"], "reads no critic"),
         (["train", "cosearch", "--model", "W"], "plays with a 'ranker', which is not given"),
-        (["train", "ai_searchplanner", "--model", "W", "--role", "generator=./no"], "no config"),
-        (["train", "cosearch", "--model", "W", "--role", "ranker"], "--role ROLE=MODEL or --role"),
-        (["train", "grpo", "--model", "W", "--role", "ranker=shared"], "asks for no roles"),
-        (["train", "--resume", "--role", "a=b"], "--role cannot be changed"),
+        (["train", "ai_searchplanner", "--model", "W", "-s", "roles.generator=./no"], "no config"),
+        (["train", "grpo", "--model", "W", "-s", "roles.ranker=shared"], "asks for no roles"),
+        (["train", "--resume", "-s", "roles.a=b"], "--set cannot be changed"),
         (["train", "--resume", "--out", "none"], "holds no run to resume: start one with"),
-        (["train", "--resume", "--lora", 2], "--lora cannot be changed"),
-        (["train", "candidate", "--lora", 2], "'candidate' is none of their recipes"),
+        (["train", "--resume", "--model", "x"], "--model cannot be changed"),
+        (["train", "candidate", "--model", "x"], "'candidate' is none of their recipes"),
         (["eval", "SearchQA-v0", "--agent", "grpo"], "searchgym train grpo --model MODEL"),
     ],
 )
@@ -295,7 +303,7 @@ def test_a_teacher_that_reads_other_tokens_is_refused(
     tokenizer = AutoTokenizer.from_pretrained(str(teacher))
     tokenizer.add_tokens(["zzz"])
     tokenizer.save_pretrained(str(teacher))
-    asked = ["--out", tmp_path / "run", "--steps", 1, "--teacher", teacher]
+    asked = ["--out", tmp_path / "run", "--steps", 1, "-s", f"teacher={teacher}"]
     done = cli("train", "distillation", *options(world, *asked))
     assert done.code == 2
     assert "different tokenizers" in done.err
@@ -304,7 +312,7 @@ def test_a_teacher_that_reads_other_tokens_is_refused(
 def test_another_run_in_the_folder_is_refused(cli: Cli, world: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     assert cli("train", "grpo", *options(world, "--out", out, "--steps", 1)).code == 0
-    done = cli("train", "grpo", *options(world, "--out", out, "--steps", 2, "--dtype", "float64"))
+    done = cli("train", "grpo", *options(world, "--out", out, "--steps", 2, "-s", "dtype=float64"))
     assert done.code == 2
     assert "other settings (dtype)" in done.err
     assert f"searchgym train --resume --out {out}" in done.err
@@ -395,7 +403,7 @@ def test_trackers_are_told_the_same(tmp_path: Path) -> None:
 
 def test_a_resumed_run_tells_trackers_its_last_step_again(tmp_path: Path) -> None:
     """It was logged and saved, but a kill may have come before they were told."""
-    from searchgym.cli.train_lm import _last_row
+    from searchgym.cli.train import _last_row
     from searchgym.rl.log import Log
 
     (tmp_path / "rl.jsonl").write_text(
@@ -463,8 +471,8 @@ def test_a_tracker_knows_a_run_by_more_than_its_folders_name(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--dtype", "float99"), "dtype is auto, float32, bfloat16 or another of torch, got"),
-        (("--device", "cud"), "device is auto, cpu, cuda or cuda:N, got 'cud'"),
+        (("-s", "dtype=float99"), "dtype is auto, float32, bfloat16 or another of torch, got"),
+        (("-s", "device=cud"), "device is auto, cpu, cuda or cuda:N, got 'cud'"),
         ((), "unknown model 'smollm2-135'. Did you mean 'smollm2-135m'"),
     ],
 )
@@ -483,9 +491,9 @@ def test_a_long_step_says_what_it_is_at(monkeypatch: pytest.MonkeyPatch) -> None
     """Where no terminal shows it: not once the step is over, nor where nobody is told."""
     from types import SimpleNamespace
 
-    from searchgym.cli import train_lm
+    from searchgym.cli import train
 
-    monkeypatch.setattr(train_lm, "REPORT_S", 0.01)
+    monkeypatch.setattr(train, "REPORT_S", 0.01)
     told: list[str] = []
     heard = threading.Event()
 
@@ -495,11 +503,11 @@ def test_a_long_step_says_what_it_is_at(monkeypatch: pytest.MonkeyPatch) -> None
 
     screen: Any = SimpleNamespace(tell=tell)
     run: Any = SimpleNamespace(steps=4, doing="playing, round 1, 0 of 8 groups")
-    with train_lm._reports(screen, run, quiet=False):
+    with train._reports(screen, run, quiet=False):
         assert heard.wait(10)
     assert re.fullmatch(r"step 4, for \d+ s now: playing, round 1, 0 of 8 groups", told[0])
     told.clear()
     heard.clear()
-    with train_lm._reports(screen, run, quiet=True):
+    with train._reports(screen, run, quiet=True):
         assert not heard.wait(0.1)
     assert not told

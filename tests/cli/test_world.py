@@ -102,3 +102,53 @@ def test_export(cli: Cli, tmp_path: Path) -> None:
     assert graph.number_of_edges() == relations
     bad = cli("world", "export", "encyclopedia", "--out", tmp_path / "w.x", "--format", "xml")
     assert bad.code == 2
+
+
+# --- graphs ---------------------------------------------------------------------------------------
+TRIPLES = "Inception\tdirector\tChristopher Nolan\nChristopher Nolan\tborn in\tLondon\n"
+
+
+@pytest.fixture
+def triples(tmp_path: Path) -> str:
+    path = tmp_path / "films.tsv"
+    path.write_text(TRIPLES, encoding="utf-8")
+    return f"kg:{path}"
+
+
+def test_a_graph_is_inspected(cli: Cli, triples: str) -> None:
+    found = cli("world", "inspect", triples, "--json").json
+    assert (found["entities"], found["facts"], found["relations"]) == (3, 2, 2)
+    assert found["most joined"] == "Christopher Nolan"
+    one = cli("world", "inspect", triples, "-e", "christopher nolan", "--json").json
+    assert one["facts"] == [
+        {"head": "Christopher Nolan", "relation": "born in", "tail": "London"},
+        {"head": "Inception", "relation": "director", "tail": "Christopher Nolan"},
+    ]
+    assert "London" in cli("world", "inspect", triples, "-e", "Christopher Nolan").out
+    assert cli("corpus", "inspect", triples, "--json").json["passages"] == 3
+
+
+def test_a_path_joins_two_entities(cli: Cli, triples: str) -> None:
+    assert cli("world", "path", triples, "London", "Inception").out.splitlines() == [
+        "Christopher Nolan — born in: London",
+        "Inception — director: Christopher Nolan",
+    ]
+    assert cli("world", "path", triples, "London", "London", "--json").json == {"facts": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("path", "{kg}", "London", "Inception", "--max-len", "1"), "no path of at most 1 facts"),
+        (("inspect", "{kg}", "-e", "Nolan"), "did you mean 'Christopher Nolan'"),
+        (("inspect", "kg:{folder}/no.tsv"), "does not exist"),
+        (("path", "{folder}/notes.jsonl", "a", "b"), "no graph behind it"),
+    ],
+)
+def test_mistakes_about_graphs_are_one_line(
+    cli: Cli, triples: str, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "notes.jsonl").write_text('{"id": "1", "text": "a note"}\n', encoding="utf-8")
+    done = cli("world", *(a.format(kg=triples, folder=tmp_path) for a in arguments))
+    assert (done.code, done.err.strip().count("\n")) == (2, 0)
+    assert said in done.err

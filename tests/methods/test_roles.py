@@ -104,7 +104,7 @@ def plans(env: SearchEnv, count: int = 2) -> list[TaskPlan]:
 def test_a_role_that_is_not_given_is_refused_by_name(recipe: str, role: str) -> None:
     with pytest.raises(CardError, match=f"plays with a '{role}', which is not given: .*--role"):
         trainer({**Recipe.of(recipe).table, "advantage": "grpo"}, roles={})
-    with pytest.raises(CardError, match=f"--role {role}=MODEL"):
+    with pytest.raises(CardError, match=f"-s roles.{role}=MODEL"):
         Plan.of(recipe, "model", {})
     plan = Plan.of(recipe, "model", {}, roles={role: "other"})
     assert plan.roles == {role: "other"}

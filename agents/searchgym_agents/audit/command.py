@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from searchgym.cli.options import DataDir, Overrides, overrides
 from searchgym.cli.output import JsonFlag, examples, print_json, print_table, progress, say, working
-from searchgym.cli.targets import DataDir, Overrides, overrides
 from searchgym.errors import CardError, DataError, EngineError
 from searchgym.objects import is_path
 from searchgym.plugins import register
@@ -124,8 +124,8 @@ def _material(
     data_dir: Path | None,
 ) -> tuple[Corpus, World | None, list[Task]]:  # fmt: skip
     """Passages, the world behind them if any, and questions."""
-    from searchgym.cli.sources import corpus as load
-    from searchgym.cli.sources import corpus_card
+    from searchgym.cli.targets import corpus as load
+    from searchgym.cli.targets import corpus_card
 
     if Path(name).is_file() and (is_path(name) or Path(name).suffix):
         from searchgym.corpora.load import load_questions
@@ -224,7 +224,7 @@ def _prove(
     name: str, split: str, count: int, k: int, settings: list[str] | None, as_json: bool
 ) -> None:
     """Task by task: one answer, each fact stated, each page retrievable."""
-    from searchgym.cli.sources import world
+    from searchgym.cli.targets import world
     from searchgym.engines.registry import build_engine
     from searchgym.tasks.audit import verify
     from searchgym.tasks.build import build_tasks

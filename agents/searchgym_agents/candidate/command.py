@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from searchgym.cli.learn import Seconds
+from searchgym.cli.options import DataDir, Seconds, overrides
 from searchgym.cli.output import console, examples, print_json, progress, say
-from searchgym.cli.targets import DataDir, overrides
 from searchgym.errors import CardError, unknown
 from searchgym.plugins import register
 

@@ -119,7 +119,7 @@ class ChatAgent(ABC):
         if not base_url:
             raise EngineError(
                 f"{type(self).__name__} needs the address of a model server: base_url='http://127."
-                f"0.0.1:8000/v1' (--agent-set base_url=…), or the environment variable {ADDRESS}"
+                f"0.0.1:8000/v1' (-s agent.base_url=…), or the environment variable {ADDRESS}"
             )
         check_options(f"agent {type(self).__name__}", ChatClient, options, complete=False)
         self.client = ChatClient(base_url, model or os.environ.get(MODEL) or None, **options)

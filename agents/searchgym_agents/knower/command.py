@@ -112,7 +112,7 @@ def knower(
         f"-s corpus={corpus} -s world.entities={entities} -s world.seed={seed} "
         "-s 'tasks={\"simple\": 50}'"
     )
-    say(f"play with it: searchgym eval SearchQA-v0 -a knower -A folder={out} {world}")
+    say(f"play with it: searchgym eval SearchQA-v0 -a knower -s agent.folder={out} {world}")
 
 
 @register("trainer:knower")

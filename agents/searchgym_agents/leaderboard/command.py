@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from searchgym.cards import cards
+from searchgym.cli.options import Trust
 from searchgym.cli.output import JsonFlag, console, examples, print_json, print_table, say, working
-from searchgym.cli.targets import Trust
 from searchgym.errors import EvaluationError
 from searchgym.scoring.metrics import label
 from searchgym.text import printable

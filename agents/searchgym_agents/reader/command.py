@@ -116,7 +116,7 @@ def warmstart(
     if shown.last is None:
         say(f"{out} was trained to its last step already")
     print_json(facts) if as_json else print_facts("Warm start", facts)
-    say(f"go on with: searchgym train grpo --model {out} --lr 1e-4")
+    say(f"go on with: searchgym train grpo --model {out} -s train.lr=1e-4")
 
 
 @register("trainer:warmstart")

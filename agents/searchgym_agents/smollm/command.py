@@ -38,7 +38,7 @@ def finetune(
         from .run import RL, finish, rewarded, teach
     except ImportError as error:
         raise MissingExtraError("training a language model", "llm") from error
-    from searchgym.cli.train_lm import run as train_by_rewards
+    from searchgym.cli.train import run as train_by_rewards
 
     recipe = FinetuneRecipe.of(options)
     taught = _taught(out, recipe, seed, teach)

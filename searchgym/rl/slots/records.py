@@ -209,8 +209,8 @@ def how_to_give(role: str) -> str:
     """Return what to type where a role is not given."""
     return (
         f"Trainer(…, roles={{{role!r}: agent}}) takes an agent, which stays as it is, or 'shared', "
-        f"the policy in training itself; on the command line --role {role}=MODEL or "
-        f"--role {role}={SHARED}"
+        f"the policy in training itself; on the command line -s roles.{role}=MODEL or "
+        f"-s roles.{role}={SHARED}"
     )
 
 

@@ -1,7 +1,7 @@
-"""``searchgym train RECIPE``: trains a language model to search.
+"""``searchgym train``: trains a language model by a recipe, or an agent by its card.
 
-Also in several processes, ``torchrun --nproc-per-node 2 -m searchgym train …``, of which the main
-one speaks and writes.
+A language model also in several processes, ``torchrun --nproc-per-node 2 -m searchgym train …``, of
+which the main one speaks and writes.
 """
 
 from __future__ import annotations
@@ -16,25 +16,149 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from ..errors import CardError, MissingExtraError, unknown
-from ..objects import bare_hint, own_folder
+from ..objects import bare_hint, from_spec, own_folder
+from ..plugins import Registry, register
 from ..utils.trust import named_sources, registered_only
 from .live import Screen, quiet_loading
-from .output import print_facts, print_json, say, working
+from .options import Seconds, Settings, Trust, overrides, refuse_options, set_option
+from .output import (
+    JsonFlag,
+    print_facts,
+    say,
+    with_examples,
+    working,
+)
 
 if TYPE_CHECKING:
+    from ..cards import Card
     from ..rl.launch import Plan
     from ..rl.trainer import Trainer
 
+_LM = "Language models, by a recipe"
+OF_CARDS = frozenset({"card", "out", "seed", "seconds", "settings", "show", "as_json"})
+"""Options for agents that learn by their cards."""
 REPORT_S = 60.0
 """Seconds between reports of a step."""
 _ENDS = ("", "seconds", "interrupted")
 """Ways to end before the last step; where processes differ, the last of these counts."""
+
+
+@register("train")
+@with_examples(
+    "searchgym train candidate",
+    "searchgym train smollm",
+    "searchgym train grpo --model Qwen/Qwen2.5-0.5B-Instruct --env SearchQA-v0 --steps 50 "
+    "--out runs/x",
+    "searchgym train dapo --model runs/small -s lora.rank=16 -s lora.targets=q_proj,v_proj -s "
+    "env.max_turns=4",
+    "searchgym train --resume --out runs/x --steps 100",
+    "searchgym train candidate --seed 0 --seed 1 --out runs/two",
+    "searchgym train ./my-agent -s config.episodes=20000 --json",
+)
+def train(
+    context: typer.Context,
+    card: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RECIPE|CARD]",
+            help="A recipe (grpo, dapo, ppo, …) that trains a language model, or an agent card "
+            "that learns by itself (candidate). Left out with --resume.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model to train: a folder, a name of 'searchgym models' (smollm2-135m), or a hub "
+            "name.",
+            rich_help_panel=_LM,
+        ),
+    ] = None,
+    env: Annotated[
+        str | None,
+        typer.Option(help="Environment to train in. Default: SearchQA-v0.", rich_help_panel=_LM),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Training steps. Default: the recipe's.", rich_help_panel=_LM),
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also log to tensorboard, wandb or trackio. Repeatable.", rich_help_panel=_LM
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in --out.", rich_help_panel=_LM)
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the run. Default: runs/NAME of a recipe or of a card that trains a "
+            "language model, else runs/train."
+        ),
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(help="Fixes the run. Repeatable for cards: one agent per seed."),
+    ] = None,
+    seconds: Seconds = None,
+    settings: Annotated[
+        Settings,
+        set_option(
+            "Option of a recipe: loss.clip_high=.28, rollout.size=16, train.lr=1e-5, "
+            "env.max_turns=4, sampling.max_tokens=200; of the run: lora.rank=16 (and alpha, "
+            "targets), teacher=MODEL, roles.ROLE=MODEL, renderer=chat, dtype=bfloat16, "
+            "device=cuda; of a card's train table: config.episodes=5000."
+        ),
+    ] = None,
+    trust: Trust = False,
+    show: Annotated[
+        bool, typer.Option("--open", help="Follow the training in the browser (searchgym watch).")
+    ] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train a language model by a recipe, or an agent by its card.
+
+    Ctrl-C finishes the step and saves; the same command, or --resume with --out, goes on with the
+    same numbers. The folder then holds rl.jsonl (a line per step), curve.png, and model, which can
+    be passed to [bold]searchgym eval --agent[/bold], as what a card writes can.
+    """
+    from .watch import watching
+
+    if card is not None and not is_recipe(card):
+        refuse_options(
+            context, OF_CARDS,
+            f"is for language models, and {card!r} is none of their recipes; a card's own settings "
+            "are changed by --set",
+        )  # fmt: skip
+        learner = agent_card(card)
+        trainer = trainer_of(learner)
+        home = out or Path("runs") / ("train" if hasattr(trainer, "climbers") else learner.id)
+        with watching(home, show):
+            trainer(learner, home, seed or (), settings, seconds=seconds, as_json=as_json)
+        return
+    if seed is not None and len(seed) > 1:
+        raise CardError("one seed per folder: run again with another --seed and --out")
+    folder = out or Path("runs") / Path(card or "train").stem
+    plan = plan_of(
+        card, model=model, env=env, out=folder, resume=resume, steps=steps,
+        seed=seed[0] if seed else None, changes=overrides(settings), trust=trust,
+    )  # fmt: skip
+    if show and "save_rollouts" not in plan.train:  # the page shows the newest
+        plan = replace(plan, train={**plan.train, "save_rollouts": 8})
+    read: Any = nullcontext()
+    if card is None or trust:  # what is built of a plan alone was named by the folder
+        read = registered_only(folder / "run.json", trust=trust, sources=plan.sources)
+    with watching(folder, show and main_process()), read:
+        run(plan, folder, seconds=seconds, log=log or (), as_json=as_json)
 
 
 def is_recipe(name: str) -> bool:
@@ -52,10 +176,26 @@ def is_recipe(name: str) -> bool:
     return False
 
 
+def trainer_of(card: Card) -> Any:
+    """Return what trains an agent: the trainer that its card names as ``use`` of the table
+    ``train``, else that of pretrained models where the table names one, else the candidate
+    agent's."""
+    table = card.body.get("train", {})
+    name = table.get("use", "finetune" if "model" in table else "candidate")
+    return from_spec("trainer", name, Registry("trainer"), accepts=(), functions=True)
+
+
+def agent_card(name: str) -> Card:
+    """The agent's card of this name or folder."""
+    from ..cards import card
+
+    return card("agents", name)
+
+
 def plan_of(
-    recipe: str | None, *, model: str | None, env: str | None, out: Path, resume: bool,
-    steps: int | None, lr: float | None, seed: int | None, changes: Mapping[str, Any],
-    values: Mapping[str, Any], trust: bool = False,
+    recipe: str | None, *, out: Path, model: str | None = None, env: str | None = None,
+    resume: bool = False, steps: int | None = None, seed: int | None = None,
+    changes: Mapping[str, Any] | None = None, trust: bool = False,
 ) -> Plan:  # fmt: skip
     """Return what was asked for, as a plan; with ``resume`` that of the folder, which may name
     registered items only unless it is trusted.
@@ -67,24 +207,18 @@ def plan_of(
     from ..rl.launch import Plan
     from ..rl.recipe_files import shipped
 
-    given = {k: v for k, v in values.items() if v is not None}
+    changes = dict(changes or {})
     if resume and recipe is None:
-        device = given.pop("device", None)
-        fixed = [
-            f"--{'role' if n == 'roles' else n}"
-            for n in (*given, *(["model"] if model else []), *(["env"] if env else []))
-        ]
-        fixed += ["--seed"] * (seed is not None) + ["--lr"] * (lr is not None)
-        fixed += ["--set"] * bool(changes)
-        if fixed:
+        device = changes.pop("device", None)
+        given = {"--model": model, "--env": env, "--seed": seed, "--set": changes or None}
+        if fixed := [name for name, value in given.items() if value is not None]:
             raise CardError(
                 f"{', '.join(fixed)} cannot be changed in a run that is resumed: what it began "
-                "with counts (--steps and --device may be given)"
+                "with counts (--steps and -s device=… may be given)"
             )
         plan = Plan.load_from(out, trust=trust)
-        changes = {} if device is None else {"device": device}
         with registered_only(out / "run.json", trust=trust, sources=plan.sources):
-            return replace(plan.extended(steps), **changes)
+            return replace(plan.extended(steps), **({} if device is None else {"device": device}))
     if recipe is None:
         raise CardError(
             f"say what to train by: searchgym train RECIPE, one of {', '.join(shipped())}; or "
@@ -96,14 +230,15 @@ def plan_of(
             "models' (--model smollm2-135m), a folder ('searchgym warmstart' makes a small one) or "
             "a hub name (--model Qwen/Qwen2.5-0.5B-Instruct)"
         )
-    train = {k: v for k, v in (("steps", steps), ("lr", lr), ("seed", seed)) if v is not None}
-    plan = Plan.of(recipe, model, changes, env=env or "SearchQA-v0", train=train, **given)
+    train = {k: v for k, v in (("steps", steps), ("seed", seed)) if v is not None}
+    plan = Plan.of(recipe, model, changes, env=env or "SearchQA-v0", train=train)
     if resume and not (out / "run.json").exists():
         Plan.load_from(out)  # says that there is none
     plan.agree(out)
     return plan
 
 
+# --- a run in the terminal ------------------------------------------------------------------------
 def run(
     plan: Plan, out: Path, *, seconds: float | None = None, log: Sequence[str] = (),
     as_json: bool = False,
@@ -312,9 +447,6 @@ def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
     except MissingExtraError as error:
         curve = None
         say(f"no curve was drawn: {error}")
-    count = min(10, len(rows) // 2)  # the two parts never overlap
-    parts = {_steps("first", count): rows[:count]} if count else {}
-    parts[_steps("last", max(count, 1))] = rows[-max(count, 1) :]
     facts = {
         "recipe": plan.recipe,
         "model": str(folder),
@@ -324,38 +456,40 @@ def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
         "minutes of training": round(
             sum(row["rollout_s"] + row["update_s"] for row in rows) / 60, 2
         ),
-        **{
-            f"{name}, {when}": _mean([row[name] for row in some if row.get(name) is not None])
-            for name in ("reward", "em", "searches", "invalid")
-            for when, some in parts.items()
-        },
-        **{
-            name.replace("_", " "): share
-            for name in ("overflowed", "length_cut")
-            if (share := _mean([row[name] for row in rows if row.get(name) is not None]))
-        },
-        "warnings": sorted({*trainer.monitor.warned, *_logged_warnings(rows)}),
+        **_beginning_and_end(rows),
+        "warnings": sorted(
+            {*trainer.monitor.warned, *(w for row in rows for w in row.get("warnings", ()))}
+        ),
         "log": str(out / "rl.jsonl"),
         "curve": curve,
     }
-    print_json(facts) if as_json else print_facts(f"{plan.recipe} in {plan.env}", facts)
+    print_facts(f"{plan.recipe} in {plan.env}", facts, as_json)
     say(f"look at it: searchgym report {shlex.quote(str(out))} --open")
     same = [f"-s {shlex.quote(f'{k}={_typed(v)}')}" for k, v in plan.env_options.items()]
     say(" ".join([f"evaluate it: searchgym eval {plan.env} --agent {folder}", *same]))
 
 
-def _steps(which: str, count: int) -> str:
-    return f"{which} step" if count == 1 else f"{which} {count} steps"
+def _beginning_and_end(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Means of the first and the last steps, at most ten of each, which never overlap."""
+    count = min(10, len(rows) // 2)
+    parts = {"first": rows[:count]} if count else {}
+    parts["last"] = rows[-max(count, 1) :]
+    facts: dict[str, float | None] = {}
+    for name in ("reward", "em", "searches", "invalid"):
+        for which, some in parts.items():
+            when = f"{which} step" if len(some) == 1 else f"{which} {len(some)} steps"
+            facts[f"{name}, {when}"] = _mean(some, name)
+    for name in ("overflowed", "length_cut"):
+        if share := _mean(rows, name):
+            facts[name.replace("_", " ")] = share
+    return facts
 
 
-def _logged_warnings(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [name for row in rows for name in row.get("warnings", ())]
+def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return sum(values) / len(values) if values else None
 
 
 def _typed(value: Any) -> str:
     """Format a value as ``--set`` takes it."""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

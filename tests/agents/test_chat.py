@@ -517,8 +517,8 @@ def test_from_the_command_line(cli: Cli, serve: Any, tmp_path: Path, name: str) 
 
     log = serve(model)
     done = cli(
-        "eval", "SearchQA-v0", "-a", name, "-s", f"agent.base_url={log.url}/v1", "-s", "agent.max_tokens=64",
-        "-n", 6, "-s", "world.entities=400", "-s", 'tasks={"simple": 12}', "--json",
+        "eval", "SearchQA-v0", "-a", name, "-s", f"agent.base_url={log.url}/v1", "-s",
+        "agent.max_tokens=64", "-n", 6, "-s", "world.entities=400", "-s", 'tasks={"simple": 12}', "--json",
     )  # fmt: skip
     assert done.code == 0, done.err
     (record,) = done.json
@@ -534,10 +534,10 @@ def test_from_the_command_line(cli: Cli, serve: Any, tmp_path: Path, name: str) 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["-a", "react"], "base_url='http://127.0.0.1:8000/v1' (--agent-set base_url=…)"),
+        (["-a", "react"], "base_url='http://127.0.0.1:8000/v1' (-s agent.base_url=…)"),
         (["-a", "rules", "-s", "agent.model=x"], "unknown option of agent 'rules' 'model'"),
         (["-a", "majority", "-s", "agent.model=x"], "takes no options"),
-        (["-a", "react", "-s", "agent.model"], "--agent-set takes KEY=VALUE"),
+        (["-a", "react", "-s", "agent.model"], "--set takes KEY=VALUE"),
     ],
 )
 def test_what_is_wrong_is_one_line(

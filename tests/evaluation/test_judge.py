@@ -177,7 +177,8 @@ def test_no_text_of_others_becomes_a_line_of_the_prompt(
 
 def test_judging_from_the_command_line(cli: Cli, server: Loopback, tmp_path: Path) -> None:  # noqa: F811
     arguments = ("eval", "SimpleQA-v0", "-a", "oracle", *SMALL, "--out", tmp_path,
-                 "-s", f"judge.base_url={server.url}/v1", "-s", "judge.model=small-judge")  # fmt: skip
+                 "-s", f"judge.base_url={server.url}/v1",
+                 "-s", "judge.model=small-judge")  # fmt: skip
     (first,) = cli(*arguments, "--json").json
     assert first["means"]["judge"]["mean"] == 1.0
     assert (first["judge"]["model"], first["judge"]["not judged"]) == ("small-judge", 0)

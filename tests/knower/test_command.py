@@ -43,13 +43,13 @@ def test_a_knower_is_made_measured_and_found_finished(cli: Cli, tmp_path: Path) 
     assert "to its last step already" in again.err
     for shown in ("closed book", "self-search", "Not searching", "facts taught"):
         assert shown in again.out
-    assert f"-a knower -A folder={out}" in again.err
+    assert f"-a knower -s agent.folder={out}" in again.err
     other = cli(*small(out), "--taught", ".4")
     assert other.code == 2, "another recipe"
     assert "use another folder" in other.err
     played = cli(
-        "eval", "SearchQA-v0", "-a", "knower", "-s", f"agent.folder={out}", "-s", "world.entities=24",
-        "-s", "world.seed=2", "-s", 'tasks={"simple": 1}', "-s", "max_turns=1", "--json",
+        "eval", "SearchQA-v0", "-a", "knower", "-s", f"agent.folder={out}", "-s",
+        "world.entities=24", "-s", "world.seed=2", "-s", 'tasks={"simple": 1}', "-s", "max_turns=1", "--json",
         "-s", "agent.max_tokens=16", "--closed-book", "none",
     )  # fmt: skip
     assert played.code == 0, played.err

@@ -88,7 +88,7 @@ def test_what_cannot_move_is_refused_by_name() -> None:
     for wrong in ({"every": 0}, {"every": 1.5}, {"share": 0}, {"share": 1.1}, {"evry": 2}):
         with pytest.raises(CardError, match=r"\[reference\]"):
             Recipe.of(recipe(**wrong))
-    with pytest.raises(CardError, match="leave -s lora.… out"):
+    with pytest.raises(CardError, match=r"leave -s lora\.… out"):
         Plan.of("grpo_kl", "folder", {"reference": {"every": 2}}, lora={"rank": 4})
     plan = Plan.of("grpo_kl", "folder", {"reference": {"every": 2}})
     assert Recipe.of(plan.table).reference == {"every": 2}

@@ -518,7 +518,8 @@ def test_from_the_command_line(cli: Cli, serve: Any, tmp_path: Path, name: str) 
     log = serve(model)
     done = cli(
         "eval", "SearchQA-v0", "-a", name, "-s", f"agent.base_url={log.url}/v1", "-s",
-        "agent.max_tokens=64", "-n", 6, "-s", "world.entities=400", "-s", 'tasks={"simple": 12}', "--json",
+        "agent.max_tokens=64", "-n", 6, "-s", "world.entities=400", "-s", 'tasks={"simple": 12}',
+        "--json",
     )  # fmt: skip
     assert done.code == 0, done.err
     (record,) = done.json

@@ -392,7 +392,7 @@ def test_transfer_refuses_options_that_no_agent_takes(cli: Cli, tmp_path: Path) 
         "transfer", "candidate", "-s", "agent.temperature=1", "--out", tmp_path / "t", "-n", 2
     )
     assert done.code == 2
-    assert "--agent-set (temperature) is for agents that are not trained here" in done.err
+    assert "-s agent.… (temperature) is for agents that are not trained here" in done.err
 
 
 def test_a_recipe_is_no_agent(cli: Cli) -> None:

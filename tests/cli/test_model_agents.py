@@ -224,7 +224,8 @@ def test_an_agent_that_raises_is_one_line(
 def test_a_server_that_cannot_be_reached_is_named(cli: Cli) -> None:
     address = f"http://127.0.0.1:{free_port()}/v1"
     done = cli("eval", "SearchQA-v0", *SMALL, "-n", 2, "-a", "react", "-s",
-               f"agent.base_url={address}", "-s", "agent.model=m", "-s", "agent.tries=1")  # fmt: skip
+               f"agent.base_url={address}", "-s", "agent.model=m", "-s",
+               "agent.tries=1")  # fmt: skip
     assert done.code == 2
     assert "react: all 2 episodes were lost" in done.err or "react: 2 of 2 episodes" in done.err
     assert "unavailable" in done.err

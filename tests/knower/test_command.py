@@ -49,7 +49,8 @@ def test_a_knower_is_made_measured_and_found_finished(cli: Cli, tmp_path: Path) 
     assert "use another folder" in other.err
     played = cli(
         "eval", "SearchQA-v0", "-a", "knower", "-s", f"agent.folder={out}", "-s",
-        "world.entities=24", "-s", "world.seed=2", "-s", 'tasks={"simple": 1}', "-s", "max_turns=1", "--json",
+        "world.entities=24", "-s", "world.seed=2", "-s", 'tasks={"simple": 1}', "-s", "max_turns=1",
+        "--json",
         "-s", "agent.max_tokens=16", "--closed-book", "none",
     )  # fmt: skip
     assert played.code == 0, played.err

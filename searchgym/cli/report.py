@@ -84,16 +84,16 @@ class _Opener:
         self, run: Path, wheres: Sequence[Mapping[str, str]]
     ) -> list[ShownEpisodes | None]:  # fmt: skip
         from ..reports.episodes import ShownEpisodes
-        from ..viewer.export import export_standing
+        from ..viewer.export import export_examples
         from ..viewer.index import Index
         from ..viewer.query import Filter
 
         number = f"-{len(self.written) + 1}" if self.written else ""
         path = self.page.with_name(f"{self.page.stem}.episodes{number}.html")
-        standings = export_standing(Index(run), path, [Filter.of(where) for where in wheres])
-        if any(standings):
+        examples = export_examples(Index(run), path, [Filter.of(where) for where in wheres])
+        if any(examples):
             self.written.append(path)
         return [
             one and ShownEpisodes(one.episodes, *(f"{quote(path.name)}#e-{key}" for key in one[1:]))
-            for one in standings
+            for one in examples
         ]

@@ -25,16 +25,23 @@ _MOST_K = 100
 """Maximum passages per search; a model's context has no room for more."""
 _MOST_CHARACTERS = 100_000
 """Maximum characters of a document at a time."""
+_TOOLS = {
+    "search": (
+        "Search the corpus. Returns the best passages, each with docid, title, url, score and "
+        f"snippet (the passage, at most {_SNIPPET} characters). A passage may be a part of a "
+        "longer document: get_document shows all of it.",
+        "query", "What to look for.", "k", "How many passages.",
+    ),
+    "get_document": (
+        "The whole document that a passage belongs to: title, url and text, at most "
+        f"{_MOST_CHARACTERS:,} characters at a time.",
+        "docid", "As search returns it.",
+        "start", "First character to show, to read a long text on.",
+    ),
+}  # fmt: skip
+"""Name → description, the argument that is needed, what it is, the other one, what it is."""
 _LONGEST_NAME = 256
 _INVALID_REQUEST, _PARSE_ERROR = -32600, -32700
-
-
-def _installed() -> bool:
-    """Return whether the package is there, in the version whose interface is used here."""
-    try:
-        return version("mcp").partition(".")[0] == "2"
-    except PackageNotFoundError:
-        return False
 
 
 class Mcp:
@@ -45,13 +52,13 @@ class Mcp:
     """
 
     def __init__(
-        self,
-        answerer: Answerer,
-        corpus: Corpus,
-        settings: Settings,
-        board: Board,
+        self, answerer: Answerer, corpus: Corpus, settings: Settings, board: Board
     ) -> None:
-        if not _installed():
+        try:  # the version whose interface is used here
+            known = version("mcp").partition(".")[0] == "2"
+        except PackageNotFoundError:
+            known = False
+        if not known:
             raise MissingExtraError("the server's tools (mcp)", "serve")
         self._answerer, self._corpus, self._board = answerer, corpus, board
         self._limits = settings.limits
@@ -123,64 +130,41 @@ class Mcp:
     async def _list(self, context: Any, params: Any) -> Any:
         from mcp.types import ListToolsResult, Tool
 
-        def tool(name: str, about: str, needed: str, properties: dict[str, Any]) -> Tool:
+        bounds: dict[str, dict[str, Any]] = {
+            "k": {"minimum": 1, "maximum": self._most_k, "default": self._k},
+            "start": {"minimum": 0, "default": 0},
+        }
+        tools = []
+        for name, (about, needed, says, also, tells) in _TOOLS.items():
+            properties = {
+                needed: {"type": "string", "description": says},
+                also: {"type": "integer", **bounds[also], "description": tells},
+            }
             schema = {"type": "object", "properties": properties, "required": [needed]}
-            return Tool(name=name, description=about, input_schema=schema)
-
-        return ListToolsResult(
-            tools=[
-                tool(
-                    "search",
-                    "Search the corpus. Returns the best passages, each with docid, title, url, "
-                    f"score and snippet (the passage, at most {_SNIPPET} characters). A passage "
-                    "may be a part of a longer document: get_document shows all of it.",
-                    "query",
-                    {
-                        "query": {"type": "string", "description": "What to look for."},
-                        "k": {
-                            "type": "integer", "minimum": 1, "maximum": self._most_k,
-                            "default": self._k, "description": "How many passages.",
-                        },
-                    },
-                ),
-                tool(
-                    "get_document",
-                    "The whole document that a passage belongs to: title, url and text, at most "
-                    f"{_MOST_CHARACTERS:,} characters at a time.",
-                    "docid",
-                    {
-                        "docid": {"type": "string", "description": "As search returns it."},
-                        "start": {
-                            "type": "integer", "minimum": 0, "default": 0,
-                            "description": "First character to show, to read a long text on.",
-                        },
-                    },
-                ),
-            ]
-        )  # fmt: skip
+            tools.append(Tool(name=name, description=about, input_schema=schema))
+        return ListToolsResult(tools=tools)
 
     async def _call(self, context: Any, params: Any) -> Any:
         from mcp.shared.exceptions import MCPError
         from mcp.types import INVALID_PARAMS
 
-        given = params.arguments or {}
-        known = {"search": ("query", "k", self._k), "get_document": ("docid", "start", 0)}
-        if params.name not in known:
-            names = ", ".join(known)
-            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r:.80}; there are {names}")
-        needed, also, default = known[params.name]
-        for name in given:
-            if name not in (needed, also):
-                said = f"{params.name} takes {needed!r} and {also!r}, not {name!r:.80}"
-                raise MCPError(INVALID_PARAMS, said)
-        value, number = given.get(needed), given.get(also, default)
-        if not isinstance(value, str):
-            raise MCPError(INVALID_PARAMS, f"{params.name} needs {needed!r}, a text")
-        least, most = (1, self._most_k) if also == "k" else (0, 1 << 40)
-        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-            said = f"{also!r} is a whole number from {least} to {most}, got {number!r:.40}"
-            raise MCPError(INVALID_PARAMS, said)
-        if params.name == "search":
+        given, name = params.arguments or {}, params.name
+        if name not in _TOOLS:
+            told = f"unknown tool {name!r:.80}; there are {', '.join(_TOOLS)}"
+            raise MCPError(INVALID_PARAMS, told)
+        _, needed, _, also, _ = _TOOLS[name]
+        least, most, usual = (1, self._most_k, self._k) if also == "k" else (0, 1 << 40, 0)
+        value, number = given.get(needed), given.get(also, usual)
+        told = ""
+        if strange := sorted(set(given) - {needed, also}):
+            told = f"{name} takes {needed!r} and {also!r}, not {strange[0]!r:.80}"
+        elif not isinstance(value, str):
+            told = f"{name} needs {needed!r}, a text"
+        elif isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            told = f"{also!r} is a whole number from {least} to {most}, got {number!r:.40}"
+        if told:
+            raise MCPError(INVALID_PARAMS, told)
+        if name == "search":
             return await self._search(value, number)
         return self._document(value, number)
 
@@ -190,30 +174,29 @@ class Mcp:
             texts([query], "query", self._limits)
             (ranking,) = await self._answerer.answer([query], k)
         except HttpError as error:  # the tool failed, not the protocol
-            return _failed(error.detail)
-        hits = []
-        for passage, score in ranking:
-            hits.append(
-                {"docid": passage.id, "title": passage.title, "url": passage.url,
-                 "score": float(score), "snippet": contents(passage)[:_SNIPPET]}
-            )  # fmt: skip
-        return _result(hits, {"result": hits})
+            return _result(error.detail, is_error=True)
+        hits = [
+            {"docid": passage.id, "title": passage.title, "url": passage.url,
+             "score": float(score), "snippet": contents(passage)[:_SNIPPET]}
+            for passage, score in ranking
+        ]  # fmt: skip
+        return _result(encode_json(hits).decode(), structured_content={"result": hits})
 
     def _document(self, docid: str, start: int) -> Any:
         if docid not in self._corpus:
-            return _failed(f"there is no document {docid!r:.200}")
+            return _result(f"there is no document {docid!r:.200}", is_error=True)
         passage = self._corpus.passage(docid)
         page = self._corpus.page(passage.url) if passage.url else None
-        whole = page is not None and docid in page.passage_ids
-        text = page.text if page is not None and whole else passage.text
-        ids = page.passage_ids if page is not None and whole else (docid,)
+        text, ids = passage.text, (docid,)
+        if page is not None and docid in page.passage_ids:
+            text, ids = page.text, page.passage_ids
         document = {
             "docid": docid, "title": passage.title, "url": passage.url,
             "text": text[start : start + _MOST_CHARACTERS], "start": start,
             "characters": len(text), "passages": len(ids),
             "complete": start == 0 and len(text) <= _MOST_CHARACTERS,
         }  # fmt: skip
-        return _result(document, document)
+        return _result(encode_json(document).decode(), structured_content=document)
 
 
 def _wrong(scope: Scope, body: bytes) -> tuple[int, int, str] | None:
@@ -242,14 +225,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def _result(value: Any, structured: dict[str, Any]) -> Any:
+def _result(text: str, **more: Any) -> Any:
     from mcp.types import CallToolResult, TextContent
 
-    text = TextContent(type="text", text=encode_json(value).decode())
-    return CallToolResult(content=[text], structured_content=structured)
-
-
-def _failed(message: str) -> Any:
-    from mcp.types import CallToolResult, TextContent
-
-    return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)
+    return CallToolResult(content=[TextContent(type="text", text=text)], **more)

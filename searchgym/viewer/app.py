@@ -14,7 +14,7 @@ from ..errors import DataError
 from ..web.pages import Templates
 from ..web.server import build_app as build_server
 from . import query
-from .highlight import COLOURS, Needles, coloured, compared, marked
+from .highlight import COLOURS, SearchTerms, coloured, compared, marked
 from .index import Index
 from .query import BOOKS, Filter, Side
 from .record import OUTCOMES, PROBLEMS, Record
@@ -95,13 +95,13 @@ class Viewer:
         return self.page(
             "list.html", chosen=chosen, found=listing, choices=self.choices(),
             first=(listing.page - 1) * query.PAGE, bars=bars, seen=seen,
-            search=Needles(chosen.q), snippets=self._snippets(chosen, listing.rows),
+            search=SearchTerms(chosen.q), snippets=self._snippets(chosen, listing.rows),
             broken=broken[:MOST_BROKEN], broken_in_all=len(broken),
         )  # fmt: skip
 
     def _snippets(self, chosen: Filter, rows: Sequence[Any]) -> dict[str, Any]:
         """Key → markup of the place in which a search found an episode."""
-        search = Needles(chosen.q)
+        search = SearchTerms(chosen.q)
         if not search:
             return {}
         records = {row["key"]: self._record(row["key"]) for row in rows}
@@ -135,7 +135,7 @@ class Viewer:
             "episode.html", key=key, record=record, tab=tab, by=by, at=at, chosen=chosen,
             before=before, after=after, branches=branches, others=others,
             tokens=coloured(record.tokens, by) if tab == "tokens" else [],
-            search=Needles(chosen.q), page_size=query.PAGE,
+            search=SearchTerms(chosen.q), page_size=query.PAGE,
             raw=self.index.raw(key, MOST_RAW) if tab == "raw" else "",
         )  # fmt: skip
 
@@ -147,7 +147,7 @@ class Viewer:
             return self.gone("Two episodes are compared: /compare?a=KEY&b=KEY")
         pair: list[Record] = [r for r in records if r is not None]
         return self.page(
-            "compare.html", keys=keys, pair=pair, turns=_side_by_side(*pair), search=Needles()
+            "compare.html", keys=keys, pair=pair, turns=_side_by_side(*pair), search=SearchTerms()
         )
 
     def changes(self, request: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..errors import DataError
 from . import query
 from .app import viewer_pages
-from .highlight import Needles
+from .highlight import SearchTerms
 from .index import Index
 from .query import Filter
 from .record import Record
@@ -52,14 +52,14 @@ def write(index: Index, path: Path, keys: Sequence[str], total: int) -> Exported
         entries.append((key, record))
     text = viewer_pages().standalone(
         "export.html", run=index.run.name, exported=True, several=False, live=False,
-        entries=entries, total=total, told=told, search=Needles(),
+        entries=entries, total=total, told=told, search=SearchTerms(),
     )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return Exported(len(entries), total)
 
 
-class Standing(NamedTuple):
+class Examples(NamedTuple):
     """Keys of three episodes; the same one more than once where there are few."""
 
     episodes: int
@@ -68,7 +68,7 @@ class Standing(NamedTuple):
     worst: str
 
 
-def standing(index: Index, chosen: Filter) -> Standing | None:
+def examples_of(index: Index, chosen: Filter) -> Examples | None:
     """Order the episodes by reward, of equal ones the shorter first; None if none fits."""
     where, values = chosen.where()
     rows = index.rows(
@@ -78,24 +78,24 @@ def standing(index: Index, chosen: Filter) -> Standing | None:
     if not rows:
         return None
     keys = [str(row["key"]) for row in rows]
-    return Standing(len(keys), keys[0], keys[len(keys) // 2], keys[-1])
+    return Examples(len(keys), keys[0], keys[len(keys) // 2], keys[-1])
 
 
-def export_standing(
+def export_examples(
     index: Index, path: Path, filters: Sequence[Filter]
-) -> list[Standing | None]:  # fmt: skip
+) -> list[Examples | None]:  # fmt: skip
     """Write the episodes that stand for each filter into one page, at ``#e-KEY``. Filters whose
     episodes it has no room for get None."""
-    standings = [standing(index, chosen) for chosen in filters]
+    examples = [examples_of(index, chosen) for chosen in filters]
     keys: dict[str, None] = {}
-    for i, one in enumerate(standings):
+    for i, one in enumerate(examples):
         new = dict.fromkeys(one[1:]) if one else {}
         if len(keys | new) > MOST_EPISODES:
-            standings[i] = None
+            examples[i] = None
         else:
             keys |= new
     if not keys:
-        return standings
+        return examples
     (row,) = index.rows("SELECT count(*) AS n FROM episodes")
     kept = {*list(keys)[: write(index, path, list(keys), row["n"]).shown]}
-    return [one if one and kept.issuperset(one[1:]) else None for one in standings]
+    return [one if one and kept.issuperset(one[1:]) else None for one in examples]

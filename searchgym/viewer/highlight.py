@@ -24,7 +24,7 @@ _SHORT = 3
 _PIECES = re.compile(r"\s+|\w+|[^\w\s]")
 
 
-class Needles:
+class SearchTerms:
     """The words of a search, to be marked in texts: all but the last one whole, the last one as a
     beginning, since it may still be being typed. Case and diacritics are ignored.
 
@@ -112,7 +112,7 @@ _FOLDED = _Folding()
 
 
 def marked(
-    text: str, needles: Sequence[str], most: int = MOST_CHARS, search: Needles | None = None
+    text: str, needles: Sequence[str], most: int = MOST_CHARS, search: SearchTerms | None = None
 ) -> Any:
     """Markup of a text in which the needles stand out, and the words of a search."""
     from markupsafe import Markup

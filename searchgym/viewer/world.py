@@ -25,13 +25,9 @@ PER_PAGE, MOST_FACTS, MOST_TASKS = 50, 200, 25
 LONGEST_TEXT = 200
 """Characters of a search that are looked at."""
 OPERATIONS: Mapping[str, str] = {
-    "count": "their number",
-    "argmin": "the least",
-    "argmax": "the greatest",
-    "equal": "the same?",
-    "join": "both",
-    "difference": "the difference",
-}
+    "count": "their number", "argmin": "the least", "argmax": "the greatest",
+    "equal": "the same?", "join": "both", "difference": "the difference",
+}  # fmt: skip
 """Words for how an answer is computed (``tasks.solver``)."""
 
 
@@ -98,17 +94,15 @@ class WorldIndex:
     def places(self, fact: int) -> list[tuple[int, int, int]]:
         """``(passage, start, end)`` of every place that states a fact; imported graphs know
         none."""
-        if not isinstance(self.corpus, GeneratedCorpus):
-            return []
-        row = int(self.graph.source[fact])
-        return [(s.passage, s.start, s.end) for s in self.corpus.statements(row)]
+        known = self.corpus if isinstance(self.corpus, GeneratedCorpus) else None
+        found = known.statements(int(self.graph.source[fact])) if known else ()
+        return [(s.passage, s.start, s.end) for s in found]
 
     def stated_in(self, passage: int) -> list[tuple[int, int, int]]:
         """``(fact, start, end)`` of every fact a page states, in order of position."""
-        if not isinstance(self.corpus, GeneratedCorpus):
-            return []
-        rows = self._fact_of_row
-        return [(rows[s.fact], s.start, s.end) for s in self.corpus.stated_in(passage)]
+        known = self.corpus if isinstance(self.corpus, GeneratedCorpus) else None
+        found = known.stated_in(passage) if known else ()
+        return [(self._fact_of_row[s.fact], s.start, s.end) for s in found]
 
     @cached_property
     def tasks_of(self) -> Mapping[int, list[int]]:
@@ -182,7 +176,6 @@ class WorldIndex:
         }  # fmt: skip
 
     def entity_row(self, entity: int) -> dict[str, Any]:
-        """One line of a list of entities."""
         return {
             "name": self.link(entity), "kind": self.kinds[self.kind(entity)],
             "others": self.other_names(entity), "facts": sum(map(len, self.facts(entity))),
@@ -190,7 +183,6 @@ class WorldIndex:
         }  # fmt: skip
 
     def task_row(self, place: int) -> dict[str, Any]:
-        """One line of a list of tasks."""
         return {"name": self.link_to_task(place), "task": self.tasks[place]}
 
     def find_tasks(self, text: str, family: str) -> list[int]:
@@ -312,7 +304,7 @@ def world_app(world: WorldIndex) -> Starlette:
 
 
 def operation_words(operation: str) -> str:
-    """Put into words how an answer is computed: "the least"."""
+    """Words for how an answer is computed: "the least"."""
     name = operation.partition(":")[0]
     return OPERATIONS.get(name, name)
 

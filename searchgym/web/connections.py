@@ -86,9 +86,9 @@ class Connections:
 class BoundedProtocol(HttpToolsProtocol):
     """A connection whose requests have a bounded head and arrive in time."""
 
-    def __init__(self, *arguments: Any, door: Connections, **options: Any) -> None:
+    def __init__(self, *arguments: Any, pool: Connections, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.door = door
+        self.pool = pool
         self.reading = ""
         """Part that comes next: nothing yet (""), "head" or "body" of a request."""
         self.due: float | None = None
@@ -101,25 +101,25 @@ class BoundedProtocol(HttpToolsProtocol):
     # --- the life of a connection -----------------------------------------------------------------
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let it in, or say that there is no room."""
-        most = self.door.most
-        if len(self.door.open) + len(self.door.upgraded) >= most:
+        most = self.pool.most
+        if len(self.pool.open) + len(self.pool.upgraded) >= most:
             self.transport, self.flow = transport, FlowControl(transport)
-            self.door.note(f"connections turned away: {most} are open (--max-connections)")
+            self.pool.note(f"connections turned away: {most} are open (--max-connections)")
             told = f"{most} connections are open; try again later"
             again = ((b"retry-after", b"1"),)
             self.refuse(HttpError(503, "too_many_connections", told, again))
             return
         super().connection_made(transport)
-        self.door.open.add(self)
+        self.pool.open.add(self)
         self._await()
 
     def _await(self, seconds: float | None = None) -> None:
-        self.due = time.monotonic() + (self.door.read_s if seconds is None else seconds)
+        self.due = time.monotonic() + (self.pool.read_s if seconds is None else seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
-        self.door.open.discard(self)
-        self.door.lingering.discard(self)
+        self.pool.open.discard(self)
+        self.pool.lingering.discard(self)
         self.due = None
         super().connection_lost(exc)
 
@@ -140,7 +140,7 @@ class BoundedProtocol(HttpToolsProtocol):
                     return
             except httptools.HttpParserError:
                 self.refuse(self._why or HttpError(400, "bad_request", "this is no HTTP request"))
-                self.door.note("requests refused that are no HTTP, or whose head is too large")
+                self.pool.note("requests refused that are no HTTP, or whose head is too large")
             if self.reading == "head" and self._fed > HEAD_BYTES:
                 self.refuse(_head_too_large())
         if self.refused:
@@ -150,15 +150,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to one of WebSockets, which counts among the open ones."""
-        self.door.open.discard(self)
+        self.pool.open.discard(self)
         self.due = None
         super().handle_websocket_upgrade()
         successor: Any = self.transport.get_protocol()
         lost = successor.connection_lost
-        self.door.upgraded.add(successor)
+        self.pool.upgraded.add(successor)
 
         def forget(exc: Exception | None) -> None:
-            self.door.upgraded.discard(successor)
+            self.pool.upgraded.discard(successor)
             lost(exc)
 
         successor.connection_lost = forget
@@ -169,7 +169,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if unsent and unsent >= self._unsent:
             self._stalled_since = self._stalled_since or now
             if now - self._stalled_since > _STALLED_S:
-                self.door.note("connections closed: the client did not read its answer")
+                self.pool.note("connections closed: the client did not read its answer")
                 self.transport.abort()
                 return
         else:
@@ -182,11 +182,11 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self.flow.read_paused:  # we do not let it send: earlier requests come first
             self._await()
         elif not self.reading:  # silent from the beginning
-            self.door.note("connections closed: no request came")
+            self.pool.note("connections closed: no request came")
             self.transport.close()
         else:
-            self.door.note(f"connections closed: the {self.reading} of a request came too slowly")
-            late = f"the {self.reading} of the request did not come in {self.door.read_s:g} s"
+            self.pool.note(f"connections closed: the {self.reading} of a request came too slowly")
+            late = f"the {self.reading} of the request did not come in {self.pool.read_s:g} s"
             self.refuse(HttpError(408, "too_slow", late))
 
     def shutdown(self) -> None:
@@ -225,7 +225,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Hand the request to the application."""
         self.reading, self.due = "body", None
         super().on_headers_complete()
-        if self.door.closing and self.cycle is not None:
+        if self.pool.closing and self.cycle is not None:
             self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
@@ -253,12 +253,12 @@ class BoundedProtocol(HttpToolsProtocol):
         lines += [b"%b: %b" % header for header in error.headers]
         lines += [b"content-length: %d" % len(error.body), b"connection: close", b"", error.body]
         self.transport.write(b"\r\n".join(lines))
-        self.door.open.discard(self)
-        if len(self.door.lingering) >= _MOST_LINGERING or not self.transport.can_write_eof():
+        self.pool.open.discard(self)
+        if len(self.pool.lingering) >= _MOST_LINGERING or not self.transport.can_write_eof():
             self.transport.close()
             return
         self.transport.write_eof()
-        self.door.lingering.add(self)
+        self.pool.lingering.add(self)
         self._await(_LINGER_S)
 
     def _swallow(self, size: int) -> None:

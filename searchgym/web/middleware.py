@@ -32,13 +32,9 @@ class HttpError(Exception):
     """An answer other than success: status, a short kind for programs, a sentence for people."""
 
     def __init__(
-        self,
-        status: int,
-        kind: str,
-        detail: str,
-        headers: Iterable[tuple[bytes, bytes]] = (),
+        self, status: int, kind: str, detail: str, headers: Iterable[tuple[bytes, bytes]] = (),
         **extra: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(detail)
         if len(detail) > _LONGEST:  # it may repeat what the client wrote
             detail = f"{detail[:_LONGEST]} …"
@@ -51,16 +47,6 @@ class HttpError(Exception):
         return json.dumps({"error": self.kind, "detail": self.detail, **self.extra}).encode()
 
 
-def unauthorized() -> HttpError:
-    """Return the response to a request without the right token."""
-    return HttpError(
-        401,
-        "unauthorized",
-        "this server needs the header 'Authorization: Bearer TOKEN' with its token",
-        ((b"www-authenticate", b"Bearer"),),
-    )
-
-
 def check_token(headers: Iterable[tuple[bytes, bytes]], token: bytes | None) -> None:
     """Raises a 401 unless no token is set or the request carries it (compared in constant time)."""
     if token is None:
@@ -70,30 +56,31 @@ def check_token(headers: Iterable[tuple[bytes, bytes]], token: bytes | None) -> 
             scheme, _, given = value.partition(b" ")
             if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token):
                 return
-    raise unauthorized()
+    told = "this server needs the header 'Authorization: Bearer TOKEN' with its token"
+    raise HttpError(401, "unauthorized", told, ((b"www-authenticate", b"Bearer"),))
 
 
 async def read_body(scope: Scope, receive: Any, most: int) -> bytes:
     """The whole request body; a 413 as soon as it is known to be larger than ``most`` bytes."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message.get("more_body"):
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > most:
-                raise _too_large(most)
-        parts, size = [body], len(body)
-        while message.get("more_body"):
-            message = await receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > most:
-                raise _too_large(most)
-        body = b"".join(parts)
+    told = f"the request body is larger than {most:,} bytes; send fewer queries"
+    too_large = HttpError(413, "body_too_large", told)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            raise too_large
+        if not message.get("more_body"):
+            break
+        if len(parts) == 1:
+            for name, value in scope["headers"]:
+                if name == b"content-length" and value.isdigit() and int(value) > most:
+                    raise too_large
     if message["type"] == "http.disconnect":
         raise HttpError(400, "disconnected", "the client went away before its request was read")
-    if len(body) > most:
-        raise _too_large(most)
-    return body
+    return b"".join(parts)
 
 
 async def respond(
@@ -124,12 +111,6 @@ def read_before(body: bytes, receive: Any) -> Any:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
-
-
-def _too_large(most: int) -> HttpError:
-    return HttpError(
-        413, "body_too_large", f"the request body is larger than {most:,} bytes; send fewer queries"
-    )
 
 
 class HostCheck:

@@ -119,19 +119,19 @@ def make_server(
     except ImportError as error:
         raise MissingExtraError("the server (uvicorn, httptools)", extra) from error
 
-    door = Connections(most_connections(address.max_connections), address.read_s)
+    pool = Connections(most_connections(address.max_connections), address.read_s)
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
-                self.watch = asyncio.create_task(door.watch())
+                self.watch = asyncio.create_task(pool.watch())
                 announce(bound.getsockname()[1])
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             # What clients have sent is accepted, though uvicorn has not seen it yet: connections
             # wait in the socket's queue, and requests in the system's buffers.
-            door.closing = True
+            pool.closing = True
             await _drained(bound)
             for server in self.servers:
                 server.close()
@@ -155,7 +155,7 @@ def make_server(
                     signal.signal(sig, handler)
 
     config = uvicorn.Config(
-        app, loop="auto", http=partial(BoundedProtocol, door=door),  # type: ignore[arg-type]
+        app, loop="auto", http=partial(BoundedProtocol, pool=pool),  # type: ignore[arg-type]
         ws="auto" if websockets else "none", ws_max_size=1 << 20,
         lifespan="on" if lifespan else "off", access_log=False, log_level="warning",
         proxy_headers=False, server_header=False,

@@ -312,10 +312,11 @@ def test_what_a_client_wrote_is_repeated_shortly(plain_server: ServerProcess) ->
 def test_sigterm_loses_no_request_that_was_sent(
     start: Start, passage_file: Path, workers: int
 ) -> None:
-    """Connections that are open, and requests on the wire, when the server is told to end."""
+    """Connections that are open, requests on the wire and requests that wait for a slow engine,
+    when the server is told to end."""
     server = start(
         passage_file, "--engine", "tests.serve.engines:SlowEngine", "-s", "engine.seconds=0.3",
-        "--workers", workers,
+        "--workers", workers, "--max-batch", 20, "--in-flight", 1,
     )  # fmt: skip
     body = b'{"query":"boats %d"}'
     request = b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b"
@@ -334,6 +335,8 @@ def test_sigterm_loses_no_request_that_was_sent(
         client.close()
     assert [status(reply) for reply in replies] == [200] * 60
     assert server.process.wait(60) == 0
+    with pytest.raises(httpx.ConnectError):
+        server.stats()
 
 
 # --- memory over time -----------------------------------------------------------------------------

@@ -58,6 +58,13 @@ class Gate:
             assert self.open.wait(LONG)
 
 
+async def held(batcher: Batcher[int, int], gate: Gate, request: int) -> asyncio.Task[Any]:
+    """A request whose call has begun and waits at the gate."""
+    task = asyncio.create_task(batcher.submit(request))
+    await asyncio.to_thread(gate.reached.wait)
+    return task
+
+
 async def until(done: Callable[[], bool]) -> None:
     stop = time.monotonic() + LONG
     while not done():
@@ -74,8 +81,7 @@ async def test_requests_that_gather_during_a_call_leave_together() -> None:
     gate = Gate(1)
     service = Doubler(gate)
     async with Batcher(service, max_in_flight=1) as batcher:
-        tasks = [asyncio.create_task(batcher.submit(1))]
-        await asyncio.to_thread(gate.reached.wait)
+        tasks = [await held(batcher, gate, 1)]
         tasks += [asyncio.create_task(batcher.submit(n)) for n in range(2, 12)]
         await until(lambda: batcher.queued == 10)
         gate.open.set()
@@ -87,8 +93,7 @@ async def test_a_full_batch_does_not_wait() -> None:
     gate = Gate(0)
     service = Doubler(gate)
     async with Batcher(service, max_batch=4, max_wait_s=LONG) as batcher:
-        first = asyncio.create_task(batcher.submit(0))
-        await asyncio.to_thread(gate.reached.wait)
+        first = await held(batcher, gate, 0)
         assert await asyncio.wait_for(batcher.submit_many([1, 2, 3, 4]), LONG / 2) == [2, 4, 6, 8]
         gate.open.set()
         await first
@@ -99,8 +104,7 @@ async def test_a_batch_leaves_when_its_oldest_request_has_waited() -> None:
     gate = Gate(0)
     service = Doubler(gate)
     async with Batcher(service, max_wait_s=0.05) as batcher:
-        first = asyncio.create_task(batcher.submit(0))
-        await asyncio.to_thread(gate.reached.wait)
+        first = await held(batcher, gate, 0)
         start = time.monotonic()
         assert await batcher.submit_many([1, 2]) == [2, 4]  # while the first call still runs
         assert 0.045 <= time.monotonic() - start < LONG / 2
@@ -147,12 +151,12 @@ async def test_no_episode_waits_for_a_batch_it_is_not_in() -> None:
     async with Batcher(service, max_batch=3, max_wait_s=0.002, max_in_flight=5) as batcher:
         tasks = [asyncio.create_task(episode(n, batcher)) for n in range(16)]
 
-        def held() -> set[int]:
+        def waiting() -> set[int]:
             calls = [call for call in list(service.calls) if gate.slow & set(call)]
             return {request // 100 for call in calls for request in call}
 
-        await until(lambda: {3, 9, 14} <= held() and len(ended | held()) == 16)
-        assert len(held()) <= 9
+        await until(lambda: {3, 9, 14} <= waiting() and len(ended | waiting()) == 16)
+        assert len(waiting()) <= 9
         assert not ended & {3, 9, 14}
         gate.open.set()
         await asyncio.gather(*tasks)
@@ -164,8 +168,7 @@ async def test_a_deadline_answers_late_requests_with_a_failure() -> None:
     service = Doubler(gate)
     async with Batcher(service, max_in_flight=1, deadline_s=0.1) as batcher:
         start = time.monotonic()
-        running = asyncio.create_task(batcher.submit(1))
-        await asyncio.to_thread(gate.reached.wait)
+        running = await held(batcher, gate, 1)
         queued = asyncio.create_task(batcher.submit(2))
         answers = await asyncio.gather(running, queued)
         assert time.monotonic() - start < LONG / 2
@@ -193,8 +196,7 @@ async def test_cancelling_withdraws_a_request_and_leaves_its_twin_alone() -> Non
     gate = Gate(1)
     service = Doubler(gate)
     async with Batcher(service, max_in_flight=1) as batcher:
-        running = asyncio.create_task(batcher.submit(1))
-        await asyncio.to_thread(gate.reached.wait)
+        running = await held(batcher, gate, 1)
         alone = asyncio.create_task(batcher.submit(2))
         twins = [asyncio.create_task(batcher.submit(3)) for _ in range(2)]
         await until(lambda: batcher.queued == 2)
@@ -256,8 +258,7 @@ async def test_a_full_queue_rejects() -> None:
     gate = Gate(0)
     service = Doubler(gate)
     async with Batcher(service, max_queue=3, max_batch=2, max_in_flight=1) as batcher:
-        tasks = [asyncio.create_task(batcher.submit(0))]
-        await asyncio.to_thread(gate.reached.wait)
+        tasks = [await held(batcher, gate, 0)]
         tasks += [asyncio.create_task(batcher.submit(n)) for n in range(1, 4)]
         await until(lambda: batcher.queued == 3)
         refused = await batcher.submit(50)
@@ -274,8 +275,7 @@ async def test_a_full_queue_rejects() -> None:
 async def test_closing_answers_what_is_queued() -> None:
     gate = Gate(0)
     batcher = Batcher(Doubler(gate), max_in_flight=1, max_batch=2)
-    tasks = [asyncio.create_task(batcher.submit(0))]
-    await asyncio.to_thread(gate.reached.wait)
+    tasks = [await held(batcher, gate, 0)]
     tasks += [asyncio.create_task(batcher.submit(n)) for n in range(1, 9)]
     await until(lambda: batcher.queued == 8)
     closing = asyncio.create_task(batcher.aclose())
@@ -329,8 +329,7 @@ async def test_an_engine_answers_the_same_through_a_batcher() -> None:
 async def test_closing_does_not_wait_for_ever_for_a_call_that_hangs() -> None:
     gate = Gate(1)
     batcher = Batcher(Doubler(gate))
-    asked = asyncio.create_task(batcher.submit(1))
-    await asyncio.to_thread(gate.reached.wait)
+    asked = await held(batcher, gate, 1)
     assert not await batcher.aclose(timeout_s=0.05)
     gate.open.set()
     assert await batcher.aclose(timeout_s=LONG)

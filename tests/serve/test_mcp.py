@@ -118,19 +118,12 @@ async def test_a_package_that_cannot_be_loaded_keeps_nobody_waiting(
         assert (await plain.post("/retrieve", json={"query": "boats"})).status_code == 200
 
 
-async def test_foreign_pages_are_refused(engine: BM25Engine, corpus: Corpus) -> None:
-    """As the protocol's transport demands: DNS rebinding and other sites' scripts."""
-    good = ({}, {"host": "localhost:8000"}, {"origin": "http://127.0.0.1:9"},
-            {"host": "[::1]:8000", "origin": "http://localhost"})  # fmt: skip
-    bad = ({"host": "evil.example"}, {"origin": "http://evil.example"}, {"origin": "null"},
-           {"host": "localhost.evil.example"}, {"content-type": "text/plain"})  # fmt: skip
+async def test_other_types_and_missing_tokens_are_refused(
+    engine: BM25Engine, corpus: Corpus
+) -> None:
     async with client_of(engine, corpus) as plain:
-        for headers in good:
-            reply = await plain.post("/mcp", json=HELLO, headers=headers)
-            assert reply.status_code == 200, (headers, reply.text)
-        for headers in bad:
-            reply = await plain.post("/mcp", json=HELLO, headers=headers)
-            assert reply.status_code in (400, 403, 421), (headers, reply.text)
+        reply = await plain.post("/mcp", json=HELLO, headers={"content-type": "text/plain"})
+        assert reply.status_code == 400
     async with session_of(engine, corpus, Settings(token="s3cret")) as (session, plain):
         await session.initialize()
         assert (await plain.post("/mcp", json=HELLO)).status_code == 401

@@ -52,26 +52,6 @@ def children(pid: int) -> list[int]:
     return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_sigterm_finishes_what_was_accepted(start: Start, passage_file: Path) -> None:
-    """Forty requests wait for a slow engine when the server is told to end: all are answered."""
-    server = start(
-        passage_file, "--engine", "tests.serve.engines:SlowEngine", "-s", "engine.seconds=0.4",
-        "--max-batch", 10, "--in-flight", 1,
-    )  # fmt: skip
-    with ThreadPoolExecutor(40) as pool, httpx.Client(
-        base_url=server.url, timeout=60, limits=httpx.Limits(max_connections=40)
-    ) as client:  # fmt: skip
-        replies = [
-            pool.submit(client.post, "/retrieve", json={"query": f"note {i}"}) for i in range(40)
-        ]
-        until(lambda: server.stats()["in_flight"] == 40, "all requests in flight")
-        server.signal(signal.SIGTERM)
-        assert [reply.result(60).status_code for reply in replies] == [200] * 40
-    assert server.process.wait(30) == 0
-    with pytest.raises(httpx.ConnectError):
-        server.post("/retrieve", BODY)
-
-
 def test_a_call_that_hangs_does_not_keep_a_server_from_its_end(
     start: Start, passage_file: Path
 ) -> None:

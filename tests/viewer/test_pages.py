@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from searchgym.core.trajectory import write_jsonl
 from searchgym.viewer.app import build_app
 from searchgym.viewer.export import export
-from searchgym.viewer.highlight import Needles, marked
+from searchgym.viewer.highlight import SearchTerms, marked
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import Filter, listing
 
@@ -296,7 +296,7 @@ def test_what_was_searched_is_marked(page: Any, address: str, index: Index) -> N
 
 @given(st.text("aéÉ b\u00df中😀I\u0130", max_size=30), st.text("aé bI", max_size=4))
 def test_marks_lose_no_text(text: str, query: str) -> None:
-    search = Needles(query)
+    search = SearchTerms(query)
     spans = search.spans(text)
     assert all(0 <= start < end <= len(text) for start, end in spans)
     found = re.sub("<[^>]*>", "", str(marked(text, (), search=search)))
@@ -304,8 +304,8 @@ def test_marks_lose_no_text(text: str, query: str) -> None:
 
 
 def test_diacritics_and_case_are_ignored() -> None:
-    assert [("Éa ÉAB"[a:b]) for a, b in Needles("éa").spans("Éa ÉAB xéa")] == ["Éa", "ÉAB"]
-    assert Needles("ea x").spans("eab xy") == [(4, 6)], "the last word may be a beginning"
+    assert [("Éa ÉAB"[a:b]) for a, b in SearchTerms("éa").spans("Éa ÉAB xéa")] == ["Éa", "ÉAB"]
+    assert SearchTerms("ea x").spans("eab xy") == [(4, 6)], "the last word may be a beginning"
 
 
 def test_closed_book_is_shown_on_request(page: Any, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ..record import Observation, Record, ViewedTurn
@@ -38,16 +39,10 @@ def pieces(line: bytes) -> list[tuple[int, int]]:
         spans = list(_traces(text))
     except (ValueError, IndexError):  # whoever reads the line says what is wrong
         spans = []
-    byte_spans, at, place = [], 0, 0
-    for start, end in spans:
-        first = at + _size(text[place:start])
-        at, place = first + _size(text[start:end]), end
-        byte_spans.append((first, at))
-    return byte_spans or [(0, len(line))]
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogateescape"))
+    ends = [place for span in spans for place in span]
+    sizes = [len(text[a:b].encode("utf-8", "surrogateescape")) for a, b in pairwise([0, *ends])]
+    at = [*accumulate(sizes)]
+    return [*zip(at[::2], at[1::2], strict=True)] or [(0, len(line))]
 
 
 def _traces(text: str) -> Iterator[tuple[int, int]]:

@@ -272,7 +272,7 @@ def card(env: Any) -> str:
     }
     templates = _templates()
     fragment: str = templates.environment.get_template("environment_card.html").render(
-        name=type(env).__name__, facts=facts, css=asset("searchgym.envs", "episode.css"),
+        name=type(env).__name__, facts=facts, css=asset("episode.css"),
         **(_parts(env.episode) if env._episode is not None else {}),
     )  # fmt: skip
     return fragment
@@ -281,7 +281,7 @@ def card(env: Any) -> str:
 def _templates() -> Any:
     from ..web.pages import Templates
 
-    return Templates("searchgym.envs", styles=["episode.css"])
+    return Templates(styles=["episode.css"])
 
 
 def _parts(episode: Episode) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def save_figures(report: Report, folder: Path) -> dict[str, Path]:
         path = folder / f"table_{table.name}.csv"
         path.write_bytes(table.csv().encode())
         written[path.name] = path
-    pages = Templates(__package__, styles=("report.css",))
+    pages = Templates(styles=("report.css",))
     text = pages.standalone("figures.html", report=report, policy={"img-src": "'self' data:"})
     written["index.html"] = write(folder / "index.html", text)
     return written
@@ -105,7 +105,7 @@ def save_curve(run: Path) -> Path:
 def render(report: Report) -> str:
     """The page: pictures drawn already, so that it shows without scripts; with them charts answer
     to the pointer, tables sort, and pictures can be saved in the colours shown."""
-    pages = Templates(__package__, styles=("report.css",), scripts=("report.js",))
+    pages = Templates(styles=("report.css",), scripts=("report.js",))
     return pages.standalone(
         "report.html", scripts=(library(),),
         styles=(css(),),

@@ -30,7 +30,6 @@ _HIDDEN = re.compile(
     "\ufff9-\ufffb\U000e0000-\U000e007f"  # annotations and tags: text that no screen shows
     "\ud800-\udfff]"  # halves of characters, which no encoding can send
 )
-SHARED = "searchgym.web"
 ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' "
     "stroke='%230a6190' stroke-width='2.4'%3E%3Ccircle cx='10' cy='10' r='8'/%3E%3Cpath "
@@ -47,26 +46,22 @@ FILE_POLICY = {
 
 
 class Templates:
-    """Templates over the shared ones, as served pages or as one file that needs no other.
+    """The templates of all pages, rendered as served pages or as one file that needs no other.
 
     Args:
-        package: Holds them in its ``templates`` folder, and its own files in ``static``.
         styles: Files of ``static``, linked after the shared stylesheet.
         scripts: Likewise, run after the shared script.
     """
 
-    def __init__(
-        self, package: str = SHARED, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()
-    ) -> None:
-        self.environment = environment(package)
-        self.styles = ((SHARED, "style.css"), *((package, name) for name in styles))
-        self.scripts = ((SHARED, "shell.js"), *((package, name) for name in scripts))
+    def __init__(self, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()) -> None:
+        self.environment = environment()
+        self.styles, self.scripts = ("style.css", *styles), ("shell.js", *scripts)
 
     def served(self, template: str, **values: Any) -> str:
         """A page that links its stylesheets and scripts."""
         links = {
-            "styles": [_address(*file) for file in self.styles],
-            "scripts": [_address(*file) for file in self.scripts],
+            "styles": [_address(name) for name in self.styles],
+            "scripts": [_address(name) for name in self.scripts],
         }
         return self.environment.get_template(template).render(page=links, **values)
 
@@ -86,8 +81,8 @@ class Templates:
             styles: Texts of further stylesheets, read last.
             policy: Directives of the content security policy that replace those of here.
         """
-        css = "\n".join([*(asset(*file) for file in self.styles), *styles])
-        code = [*scripts, *(asset(*file) for file in self.scripts)]
+        css = "\n".join([*map(asset, self.styles), *styles])
+        code = [*scripts, *map(asset, self.scripts)]
         if any("</script" in text.lower() for text in code) or "</style" in css.lower():
             raise ValueError("a script or stylesheet that ends its own element cannot be inlined")
         rules = {
@@ -101,17 +96,16 @@ class Templates:
         return self.environment.get_template(template).render(page=inside, **values)
 
 
-def environment(package: str) -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     """Jinja2 with escaping on; a name that is not there is an error. Filters: ``shown``,
     ``plain``."""
     try:
         import jinja2
     except ImportError as error:  # pragma: no cover - exercised without the extra
         raise MissingExtraError("web pages (jinja2)", "view") from error
-    loaders = [jinja2.PackageLoader(name) for name in dict.fromkeys((package, SHARED))]
     made = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(loaders), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.PackageLoader(__package__), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {"shown": shown, "plain": plain}
     made.globals |= {"version": __version__, "ICON": ICON}
@@ -119,14 +113,13 @@ def environment(package: str) -> jinja2.Environment:
 
 
 @cache
-def asset(package: str, name: str) -> str:
-    """Text of a file in a package's ``static`` folder."""
-    return resources.files(package).joinpath("static", name).read_text(encoding="utf-8")
+def asset(name: str) -> str:
+    """Text of a file of ``static``."""
+    return resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
 
 
-def _address(package: str, name: str) -> str:
-    tag = hashlib.sha256(asset(package, name).encode()).hexdigest()[:8]
-    return f"/static/{name}?v={tag}"
+def _address(name: str) -> str:
+    return f"/static/{name}?v={hashlib.sha256(asset(name).encode()).hexdigest()[:8]}"
 
 
 def _digest(text: str) -> str:

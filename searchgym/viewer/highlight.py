@@ -7,6 +7,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from ..web.pages import MOST_CHARS, shown
@@ -95,20 +96,13 @@ def _texts(record: Record) -> list[str]:
 
 def fold(text: str) -> str:
     """The text in lower case and without diacritics, character by character: of equal length."""
-    return text.lower() if text.isascii() else text.translate(_FOLDED)
+    return text.lower() if text.isascii() else "".join(map(_folded, text))
 
 
-class _Folding(dict[int, str]):
-    """Character → its folded form, found out when it is first met."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        base = unicodedata.normalize("NFD", character)[0].lower()
-        self[code] = folded = base if len(base) == 1 else character
-        return folded
-
-
-_FOLDED = _Folding()
+@cache
+def _folded(character: str) -> str:
+    base = unicodedata.normalize("NFD", character)[0].lower()
+    return base if len(base) == 1 else character
 
 
 def marked(

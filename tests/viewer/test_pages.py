@@ -375,16 +375,6 @@ def test_a_phone_sees_cards_and_does_not_pan(
     context.close()
 
 
-def test_twenty_rows_are_on_the_first_screen(page: Any, address: str) -> None:
-    page.set_viewport_size({"width": 1280, "height": 800})
-    page.goto(address)
-    bottoms = page.evaluate(
-        "[...document.querySelectorAll('.episodes tbody tr')].map("
-        "r => r.getBoundingClientRect().bottom)"
-    )
-    assert sum(bottom <= 800 for bottom in bottoms) >= 20
-
-
 def test_tokens_say_what_they_add_up_to(page: Any, tmp_path: Path) -> None:
     made = trained().to_json()
     flat = json.loads(json.dumps(made))

@@ -6,7 +6,7 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeVar
 
@@ -77,6 +77,11 @@ _OF_REFUSALS = _UNKNOWN | _NOT | _KNOWN | frozenset(
 )  # fmt: skip
 
 
+def listed(parts: Sequence[str]) -> str:
+    """Return "A", "A and B", "A, B and C"."""
+    return parts[0] if len(parts) < 2 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
 def printable(text: str) -> str:
     """Replace by a blank what a terminal or page would obey instead of showing: control characters
     and line ends, marks that turn the direction of writing, halves of surrogate pairs."""
@@ -133,8 +138,8 @@ def _parted(signs: re.Match[str]) -> str:
 
 
 def blocks(text: str, tag: str) -> list[str]:
-    """What stands in ``<tag>…</tag>``, in order: the shortest matches, in linear time also where
-    nothing is closed."""
+    """Return the texts in ``<tag>…</tag>``, in order: the shortest matches, in linear time also
+    where nothing is closed."""
     opening, closing = f"<{tag}>", f"</{tag}>"
     found, at = [], text.find(opening)
     while at >= 0 and (end := text.find(closing, at + len(opening))) >= 0:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import WorldError
 from ..seeding import derive
+from ..text import listed
 from ..types import Passage
 from ..worlds.values import formatter
 from ..worlds.world import World
@@ -29,7 +30,6 @@ from .render_forms import (
     compile_leads,
     compile_plain,
     indefinite,
-    joined,
     own_bits,
     side,
 )
@@ -260,7 +260,7 @@ def _state(
         start[a] = at
         end[a] = at = at + len(text)
         return at
-    out.append(joined(surfaces[a:b]))
+    out.append(listed(surfaces[a:b]))
     for k in range(a, b):
         if k > a:
             at += 5 if k == b - 1 else 2

@@ -7,7 +7,6 @@ pronoun; "{s}'s" becomes "its". Only what depends on the entity is left open.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -119,13 +118,6 @@ def indefinite(text: str) -> str:
     start = text[:2].lower()
     vowel = start[:1] in "aeiou" and text[:3].lower() not in ("uni", "eur", "one")
     return "n " if vowel or start[:1] == "8" or start in ("11", "18") else " "
-
-
-def joined(surfaces: Sequence[str]) -> str:
-    """ "A", "A and B", "A, B and C"."""
-    if len(surfaces) < 2:
-        return surfaces[0]
-    return ", ".join(surfaces[:-1]) + " and " + surfaces[-1]
 
 
 def _own(schema: Schema, t: EntityType) -> list[Property]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..corpora.corpus import GeneratedCorpus
 from ..text import normalise_answer
+from ..utils.english import NUMBER_WORDS
 from ..worlds.schema import Phrases, Property
 from ..worlds.values import value_answers
 from ..worlds.world import Fact, World
@@ -144,16 +145,12 @@ class Lookup:
         return np.searchsorted(ordered, np.arange(len(self.world.schema.properties) + 1))
 
 
-_NUMBER_WORDS = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"),
-    *("eighteen", "nineteen", "twenty"),
-)
+_SPOKEN = tuple(NUMBER_WORDS)[:21]
 
 
 def number_answers(number: int) -> tuple[str, ...]:
     """Digits first, then the number word up to twenty."""
-    words = (_NUMBER_WORDS[number],) if 0 <= number < len(_NUMBER_WORDS) else ()
+    words = (_SPOKEN[number],) if 0 <= number < len(_SPOKEN) else ()
     return (str(number), *words)
 
 
@@ -294,10 +291,6 @@ class Context:
 
         return Context(derived(self.world), self.corpus)
 
-    def parts(self, fact: int) -> tuple[int, ...]:
-        """The stated facts behind a fact: itself, or those that it follows from."""
-        return self.world.parts(fact)
-
     def prop(self, index: int) -> Property:
         return self.schema.properties[index]
 
@@ -339,7 +332,7 @@ class Context:
         """Return whether passages state a fact, or all that it follows from."""
         stated = self._stated.get(fact)
         if stated is None:
-            stated = all(self.passages(part) for part in self.parts(fact))
+            stated = all(self.passages(part) for part in self.world.parts(fact))
             self._stated[fact] = stated
         return stated
 

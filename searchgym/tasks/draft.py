@@ -143,14 +143,9 @@ class Sketch:
             self.unnamed.append(entity)
         return node
 
-    def value(self, prop: int, value: int) -> str:
+    def value(self, prop: int, value: int, *, given: bool = False) -> str:
         """A node for an attribute's value; its type is the attribute's name."""
-        name = self._ctx.prop(prop).name
-        return self._add(name, self._ctx.names.text(prop, value), False)
-
-    def given_value(self, prop: int, value: int) -> str:
-        """A node for an attribute's value that the question names."""
-        return self._add(self._ctx.prop(prop).name, self._ctx.names.text(prop, value), True)
+        return self._add(self._ctx.prop(prop).name, self._ctx.names.text(prop, value), given)
 
     def unknown(self, prop: int, inverse: bool) -> str:
         """A node for something the world does not hold (unanswerable questions)."""
@@ -210,13 +205,17 @@ class Sketch:
         """A fact that a rule implies: its evidence are the pages of its parts, in the order in
         which they can be found by who knows the near end."""
         ctx = self._ctx
+
+        def objects(fact: Fact) -> set[int]:
+            return {fact.object} if ctx.prop(fact.property).is_relation else set()
+
         whole = ctx.world.fact(step.fact)
         depth = {whole.object if step.inverse else whole.subject: 0}
         deepest = 0
         parts: list[tuple[int, str]] = []
         left = [ctx.world.fact(part) for part in ctx.world.parts(step.fact)]
         while left:
-            fact = next(f for f in left if f.subject in depth or self._at_object(f, depth))
+            fact = next(f for f in left if f.subject in depth or depth.keys() & objects(f))
             left.remove(fact)
             walked = forward(fact) if fact.subject in depth else backward(fact)
             near_end = fact.object if walked.inverse else fact.subject
@@ -226,19 +225,12 @@ class Sketch:
             parts.append((fact.id, passage))
             self._stated.append(ctx.passages(fact.id))
             self._evidence.setdefault(passage, query)
-            for entity in (fact.subject, *self._entities(fact)):
+            for entity in (fact.subject, *objects(fact)):
                 depth.setdefault(entity, depth[near_end] + 1)
         name = ctx.prop(step.property).name
         self._edges.append(GraphEdge(subject, name, obj, -1, "", tuple(parts)))
         near, far = (obj, subject) if step.inverse else (subject, obj)
         self._links.append((near, far, deepest))
-
-    def _entities(self, fact: Fact) -> tuple[int, ...]:
-        """The object of a relation; of an attribute, nothing."""
-        return (fact.object,) if self._ctx.prop(fact.property).is_relation else ()
-
-    def _at_object(self, fact: Fact, known: Collection[int]) -> bool:
-        return any(entity in known for entity in self._entities(fact))
 
     def absent(self, near: str, prop: int, inverse: bool, far: str) -> None:
         """An edge the question asks about and the world does not hold."""

@@ -384,7 +384,7 @@ def _sketch_filtered(
     if ctx.prop(chosen.property).is_relation:
         value = sketch.entity(chosen.value, given=True)
     else:
-        value = sketch.given_value(chosen.property, chosen.value)
+        value = sketch.value(chosen.property, chosen.value, given=True)
     sketch.group(group, anchor, member)
     for fact in chosen.facts:
         if fact.object == chosen.value:

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..text import listed
 from ..worlds.schema import Phrases
 from .context import Context, Path, PathStep, backward, both_sides, forward, pick
 from .draft import Draft, Sketch, family
-from .wording import Voice, capitalised, clause, indefinite, listed
+from .wording import Voice, capitalised, clause, indefinite
 
 MOST_CONSTRAINTS = 3
 WIDEST = 12

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from ..text import listed
 from ..worlds.schema import Phrases
 from .chains import answers, definite_fact, ends
 from .comparison import keyed_path
 from .context import Context, Path, amount_answers, joined_answers, number_answers, pick
 from .draft import Draft, Rows, Sketch, family, operation
-from .wording import Voice, capitalised, listed
+from .wording import Voice, capitalised
 
 _JOIN = Phrases(
     (

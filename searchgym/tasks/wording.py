@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
 
 from ..errors import TaskError
 from ..seeding import derive
@@ -126,11 +125,6 @@ def _plural_clause(rest: str) -> str:
     return f"{pronoun} {verb} {after}"
 
 
-def listed(parts: Sequence[str]) -> str:
-    """ "a, b and c"."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
 def capitalised(text: str) -> str:
     """First letter in upper case, the rest untouched."""
     return text[:1].upper() + text[1:]
@@ -189,7 +183,7 @@ class Voice:
         self._seed = derive(seed, "question", *key)
         self._place = 0
         self.ordered = False
-        """Whether the words chosen ask for the answer's items in their order."""
+        """True if the words chosen ask for the answer's items in their order."""
 
     def about(self, ctx: Context) -> Voice:
         """The same voice, place and all, over another context of the same world."""

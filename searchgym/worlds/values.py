@@ -9,16 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..seeding import stream
+from ..utils.english import NUMBER_WORDS
 from .schema import Property, Schema
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
 )  # fmt: skip
-SMALL = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve",
-)  # fmt: skip
+SMALL = tuple(NUMBER_WORDS)[:13]
 STYLES = 2
 """Every kind of value is written in this many ways; ``style`` is taken modulo it."""
 

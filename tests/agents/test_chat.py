@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,7 @@ from searchgym.evaluation.display import caveats, unreadable
 from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import episode_for, evaluate
 from searchgym.llms.openai_chat import ChatClient, ChatRequest
-from searchgym.types import (
-    Access,
-    Answer,
-    Call,
-    Failure,
-    Invalid,
-    Search,
-)
+from searchgym.types import Access, Answer, Call, Failure, Invalid, Search
 from searchgym_agents.chat.chat import NOT_POSSIBLE, WRONG_FORM
 from searchgym_agents.chat.react import ReActAgent, parse
 from searchgym_agents.chat.tool_calling import ABOVE, ToolCallingAgent
@@ -273,8 +266,9 @@ WRONG: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", list(WRONG))
-@pytest.mark.parametrize("dialect", ["search_r1", "plain", "json_tools"])
+@pytest.mark.parametrize(
+    ("case", "dialect"), list(zip(WRONG, cycle(("search_r1", "plain", "json_tools")), strict=False))
+)
 def test_wrong_replies_are_invalid_actions(serve: Any, case: str, dialect: str) -> None:
     said, why = WRONG[case]
 
@@ -292,12 +286,11 @@ def test_wrong_replies_are_invalid_actions(serve: Any, case: str, dialect: str) 
     assert sent(log)[1]["messages"][-1]["role"] == "user"
 
 
-@pytest.mark.parametrize("limit", [None, 3])
-def test_instructions_are_the_same_at_every_turn(serve: Any, limit: int | None) -> None:
+def test_instructions_are_the_same_at_every_turn(serve: Any) -> None:
     """Also at the last one, where nothing can be asked any more: what is shared is not paid for
     twice."""
     log = serve(lambda body: text("Action: search[Aldor]"))
-    played(agent(ReActAgent, log), setting(max_queries=limit))
+    played(agent(ReActAgent, log), setting(max_queries=3))
     said = {body["messages"][0]["content"] for body in sent(log)}
     assert len(sent(log)) == 4
     assert len(said) == 1
@@ -356,15 +349,15 @@ def test_reading_react(said: str, action: Any, thought: str) -> None:
 
 
 # --- what servers do wrong --------------------------------------------------------------------
-@pytest.mark.parametrize("kind", [ReActAgent, ToolCallingAgent])
 @pytest.mark.parametrize(
-    ("fault", "tries"),
+    ("kind", "fault", "tries"),
     [
-        (Say(500, b"down"), 2), (Say(503, b"busy", headers=(("Retry-After", "0"),)), 2),
-        (Say(429, b"slow down"), 2), (Say(body=b"no json"), 2), (Say(hang_up=True), 2),
-        (Say(400, b'{"error": "bad field"}'), 1), (Say(body=b'{"choices": []}'), 1),
-        (Say(body=b'{"error": {"message": "overloaded"}}'), 1),
-        (Say(body=b'{"choices": [{"message": {"tool_calls": [{}]}}]}'), 1),
+        (ReActAgent, Say(503, b"busy", headers=(("Retry-After", "0"),)), 2),
+        (ToolCallingAgent, Say(body=b"no json"), 2), (ReActAgent, Say(hang_up=True), 2),
+        (ToolCallingAgent, Say(400, b'{"error": "bad field"}'), 1),
+        (ReActAgent, Say(body=b'{"choices": []}'), 1),
+        (ToolCallingAgent, Say(body=b'{"error": {"message": "overloaded"}}'), 1),
+        (ToolCallingAgent, Say(body=b'{"choices": [{"message": {"tool_calls": [{}]}}]}'), 1),
     ],
 )  # fmt: skip
 def test_a_server_that_fails_loses_episodes_and_scores_nothing(

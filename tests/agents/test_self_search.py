@@ -371,37 +371,28 @@ def test_the_agent_plays_the_environment() -> None:
 
 
 # --- a real language model ----------------------------------------------------------------------
-SURE = "Question: In which town was the founder of Aldor born?\n"
-UNSURE = "Question: Which river is there?\n"
+ASKED = "Question: In which town was the founder of Aldor born?\n"
 OWN = "\n\n<information>Nobody\nknows.</information>\n\n"
 
 
 @pytest.fixture(scope="module")
 def policy() -> Any:
-    """A two-layer Qwen2 that has learnt a few texts by heart. It knows its first query for ``SURE``
-    and hesitates at the second (of which it learnt two); for ``UNSURE`` it is the other way round.
-    """
+    """A two-layer Qwen2 that has learnt two texts by heart: one with results, one with its own."""
     import torch
 
     from searchgym.llms.transformers_generator import TransformersGenerator
 
     form, engine = get_dialect("search_r1_self"), build_engine("bm25", CORPUS)
 
-    def text(question: str, answer: str, *searches: tuple[str, bool]) -> str:
-        said = question
-        for query, real in searches:
+    def text(answer: str, real: bool) -> str:
+        said = ASKED
+        for query in ("Aldor founder", "Mira Venn born"):
             hits = engine.search([query], 1)[0]  # type: ignore[attr-defined]
             found = form.render_hits([(query, hits)]) if real else OWN
             said += f"<think>a</think><search>{query}</search>{found}"
         return f"{said}<think>b</think><answer>{answer}</answer>"
 
-    rows = [
-        text(SURE, "Quell", ("Aldor founder", True), ("Mira Venn born", True)),
-        text(SURE, "Quell", ("Aldor founder", True), ("Quell town", True)),
-        text(SURE, "Aldor", ("Aldor founder", False), ("Mira Venn born", False)),
-        text(UNSURE, "Osten", ("Aldor founder", True), ("Quell town", False)),
-        text(UNSURE, "Osten", ("Mira Venn born", True), ("Quell town", False)),
-    ]
+    rows = [text("Quell", True), text("Aldor", False)]
     words = tiny.tokenizer().train_new_from_iterator(rows, 400)
     ids = [[*words.encode(row), words.eos_token_id] for row in rows]
     with torch.random.fork_rng(devices=[]):
@@ -426,10 +417,10 @@ def test_a_real_model_resumes_after_real_results(policy: Any) -> None:
     generator, engine, rows = policy
     greedy = Sampling(max_tokens=200, temperature=0)
     alone, grounded = (
-        SimToReal(generator, engine, real=real, k=1, sampling=greedy).run([Prompt(SURE)])[0]
+        SimToReal(generator, engine, real=real, k=1, sampling=greedy).run([Prompt(ASKED)])[0]
         for real in (0, "all")
     )
-    assert SURE + grounded.text in rows[:2]
+    assert ASKED + grounded.text == rows[0]
     assert sources(grounded) == [True, True]
     assert len(grounded.pieces) == 3
     assert all(x.entropy is not None and 0 <= x.entropy < 0.54 for x in grounded.lookups)
@@ -437,7 +428,7 @@ def test_a_real_model_resumes_after_real_results(policy: Any) -> None:
     assert form.parse(grounded.text).action[0] == "Quell"
     assert ssrl_format(grounded.text) == 1.0
     # the policy's own text: its mask from the tokens as they were sampled
-    assert SURE + alone.text in rows[:3], "one uninterrupted generation, by heart"
+    assert ASKED + alone.text in rows, "one uninterrupted generation, by heart"
     ((at, piece),) = alone.pieces
     assert at == 0
     mask = loss_mask(piece.text, form.parse(piece.text).spans, piece.ends)
@@ -445,26 +436,6 @@ def test_a_real_model_resumes_after_real_results(policy: Any) -> None:
     trained = generator.codec.decode([i for i, m in zip(piece.ids, mask, strict=True) if m])
     assert "information" not in trained
     assert "<think>a</think><search>Aldor founder</search" in trained
-
-
-def test_a_real_models_entropy_guides(policy: Any) -> None:
-    generator, engine, _ = policy
-    writer = SimToReal(
-        generator, engine, real="entropy", k=1, sampling=Sampling(max_tokens=200, temperature=1.0)
-    )
-    prompts = [Prompt(q, key) for q in (SURE, UNSURE) for key in range(5)]
-    texts = writer.run(prompts)
-    seen = {SURE: [0, 0], UNSURE: [0, 0]}
-    for prompt, text in zip(prompts, texts, strict=True):
-        before = None
-        for x in text.lookups[: writer.max_searches]:
-            assert x.real == (before is None or x.entropy > before)
-            before = x.entropy
-        for x in text.lookups[1:2]:
-            seen[prompt.text][x.real] += 1
-    assert seen[SURE][True] >= 4, "it asks the engine when it gets unsure"
-    assert seen[UNSURE][False] >= 4, "and keeps its own when it gets sure"
-    assert [t.text for t in writer.run(prompts[:3])] == [t.text for t in texts[:3]]
 
 
 def test_an_agent_refuses_an_engine_that_must_be_told_the_task() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -201,19 +200,6 @@ def test_download_refuses_what_it_cannot_do(tmp_path: Path) -> None:
     (tmp_path / "nq" / "mine.txt").write_text("x")
     with pytest.raises(DataError, match="files from elsewhere"):
         download("nq", tmp_path)
-
-
-def test_nothing_is_read_at_import() -> None:
-    code = (
-        "import os, pathlib; os.environ['SEARCHGYM_DATA'] = '/nonexistent';"
-        "import searchgym.corpora.data, searchgym.corpora.data, sys;"
-        "print('huggingface_hub' in sys.modules, 'numba' in sys.modules)"
-    )
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["False", "False"]
 
 
 def test_documentation_strings_make_a_smoke_test() -> None:

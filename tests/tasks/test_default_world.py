@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 
 import pytest
@@ -16,20 +15,14 @@ from searchgym.worlds.generate import generate
 from searchgym.worlds.loader import load_schema
 
 COUNTS = {
-    "simple": 300,
-    "chain": 300,
-    "comparison": 300,
-    "intersection": 120,
-    "count": 100,
-    "parallel": 150,
-    "superlative": 100,
-    "unanswerable": 150,
-}
+    "simple": 100, "chain": 100, "comparison": 100, "intersection": 40, "count": 40,
+    "parallel": 50, "superlative": 40, "unanswerable": 50,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["train", "heldout"])
 def audited(request):
-    world = generate(load_schema("encyclopedia"), entities=2000, seed=21)
+    world = generate(load_schema("encyclopedia"), entities=1200, seed=21)
     corpus = render(world, wording_seed=0, phrasing=request.param, name="w")
     tasks = build_tasks(world, corpus, counts=COUNTS, seed=21, phrasing=request.param)
     return world, corpus, tasks, verify(tasks, world, corpus, BM25Engine(corpus))
@@ -72,10 +65,10 @@ def test_rings_have_treewidth_two(audited):
 
 def test_namesakes_and_lookalikes_do_not_make_answers_ambiguous():
     world = generate(
-        load_schema("encyclopedia"), entities=1200, seed=4, homonyms=0.2, lookalikes=0.2
+        load_schema("encyclopedia"), entities=800, seed=4, homonyms=0.2, lookalikes=0.2
     )
     corpus = render(world, wording_seed=0, phrasing="train", name="w", distractors=2)
-    counts = {family: number // 4 for family, number in COUNTS.items()}
+    counts = {family: number // 2 for family, number in COUNTS.items()}
     tasks = build_tasks(world, corpus, counts=counts, seed=4)
     report = verify(tasks, world, corpus, BM25Engine(corpus))
     assert {r.reason for r in report.rejected} <= {"not retrieved"}
@@ -88,18 +81,3 @@ def test_namesakes_and_lookalikes_do_not_make_answers_ambiguous():
                 assert node.value in task.question or (
                     bearers[name.lower()] == 1 and name in task.question
                 )
-
-
-def test_building_is_fast():
-    world = generate(load_schema("encyclopedia"), entities=2000, seed=2)
-    corpus = render(world, wording_seed=0, phrasing="train", name="w")
-    counts = {
-        "simple": 1200, "chain": 1200, "comparison": 1000, "intersection": 250, "count": 250,
-        "parallel": 600, "superlative": 200, "unanswerable": 300,
-    }  # fmt: skip
-    start = time.perf_counter()
-    tasks = build_tasks(world, corpus, counts=counts, seed=2)
-    taken = time.perf_counter() - start
-    print(f"{len(tasks)} tasks in {taken:.2f} s")
-    assert len(tasks) == 5000
-    assert taken < 15  # 1 s on an idle core; leave room for a busy machine

@@ -8,7 +8,7 @@ import pytest
 
 from searchgym.scoring import score_answer
 from searchgym.tasks.build import build_tasks
-from searchgym.tasks.context import joined_answers, number_answers
+from searchgym.tasks.context import amount_answers, joined_answers, number_answers
 from searchgym.tasks.draft import minimal_cover, treewidth
 from searchgym.tasks.families import FAMILIES
 from searchgym.tasks.solver import Solver
@@ -238,7 +238,9 @@ def test_facts_that_no_page_states_are_not_used():
     assert all(e.fact % 2 for t in tasks for e in t.graph.edges)
 
 
-def test_joined_and_number_answers():
+def test_forms_of_answers():
+    assert amount_answers(1234, "km") == ("1234", "1,234", "1234 km", "1,234 km")
+    assert joined_answers([("A",)]) == ("A",)
     assert number_answers(7) == ("7", "seven")
     assert number_answers(1207) == ("1207",)
     assert joined_answers((("A", "a"), ("B",))) == ("A and B", "A, B", "a and B", "a, B")

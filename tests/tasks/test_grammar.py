@@ -7,12 +7,12 @@ from searchgym.tasks.wording import (
     capitalised,
     clause,
     indefinite,
-    listed,
     plural,
     plural_description,
     predicate,
     split_description,
 )
+from searchgym.text import listed
 
 
 @pytest.mark.parametrize(

@@ -35,95 +35,50 @@ def world():
     )
 
 
-def _graph(nodes, edges, answer="", operation="lookup"):
-    return ReasoningGraph(
-        tuple(GraphNode(i, t, v, g) for i, t, v, g in nodes),
-        tuple(GraphEdge(s, p, o, 0, "") for s, p, o in edges),
-        answer,
-        operation,
-    )
+def graph(nodes, edges, answer="", operation="lookup"):
+    """``"f film=Gamma, d person"``: a given and an unknown node; ``"f director d"``: an edge."""
+    made = []
+    for node in nodes.split(", "):
+        kind, _, value = node.partition("=")
+        made.append(GraphNode(*kind.split(), value, bool(value)))
+    links = tuple(GraphEdge(*edge.split(), 0, "") for edge in edges.split(", "))
+    return ReasoningGraph(tuple(made), links, answer, operation)
 
 
-def solve(graph, world):
-    return Solver(world).solve(graph)
+FILMS = "p person=Ann, f film, y release", "f director p, f release y", ""
+TWO = "f film=Alpha, g film=Gamma, y release, z release", "f release y, g release z", ""
 
 
-def test_lookup_reads_only_what_is_given(world):
-    graph = _graph(
-        [("f", "film", "Gamma", True), ("d", "person", "WRONG", False)],
-        [("f", "director", "d")],
-        "d",
-    )
-    assert solve(graph, world) == ("Bob",)
+@pytest.mark.parametrize(
+    ("asked", "answers"),
+    [
+        (("p person=Ann, f film", "f director p", "f"), ("Alpha", "Beta")),
+        (("f film=Alpha, a person, d person, c city",
+          "f actor a, f director d, a birthplace c, d birthplace c", "a"), ("Cat",)),
+        (("p person=Bob, c city", "p birthplace c", "c"), ()),
+        (("p person=Zoe, c city", "p birthplace c", "c"), ()),
+        (("p film, c city=Roma", "p birthplace c", "p"), ()),
+        (("f film, y release=1955", "f release y", "f"), ("Beta",)),
+        (("p person=Ann, f film", "f director p", "", "count:f"), ("2",)),
+        ((*FILMS, "argmin:f=y"), ("Beta",)),
+        ((*FILMS, "argmax:f=y"), ("Alpha",)),
+        ((*TWO, "argmin:f=y,g=z"), ("Alpha",)),
+        ((*TWO, "argmax:f=y,g=z"), ("Gamma",)),
+        ((*TWO, "equal:y,z"), ("no",)),
+        ((*TWO, "difference:y,z"), ("12",)),
+        ((*TWO, "join:y,z"), ("1960 and 1972",)),
+    ],
+)  # fmt: skip
+def test_answers_read_off_a_world(world, asked, answers):
+    """Several are ambiguous, none is unanswerable; types are constraints, given values are read."""
+    assert Solver(world).solve(graph(*asked)) == answers
 
 
-def test_ambiguity_shows_as_several_answers(world):
-    graph = _graph(
-        [("p", "person", "Ann", True), ("f", "film", "", False)], [("f", "director", "p")], "f"
-    )
-    assert solve(graph, world) == ("Alpha", "Beta")
-
-
-def test_intersection_and_a_ring(world):
-    nodes = [
-        ("f", "film", "Alpha", True),
-        ("a", "person", "", False),
-        ("d", "person", "", False),
-        ("c", "city", "", False),
-    ]
-    edges = [
-        ("f", "actor", "a"),
-        ("f", "director", "d"),
-        ("a", "birthplace", "c"),
-        ("d", "birthplace", "c"),
-    ]
-    assert solve(_graph(nodes, edges, "a"), world) == ("Cat",)
-
-
-def test_no_answer(world):
-    graph = _graph(
-        [("p", "person", "Bob", True), ("c", "city", "", False)], [("p", "birthplace", "c")], "c"
-    )
-    assert solve(graph, world) == ()
-    nobody = _graph(
-        [("p", "person", "Zoe", True), ("c", "city", "", False)], [("p", "birthplace", "c")], "c"
-    )
-    assert solve(nobody, world) == ()
-
-
-def test_types_are_constraints(world):
-    graph = _graph(
-        [("p", "film", "", False), ("c", "city", "Roma", True)], [("p", "birthplace", "c")], "p"
-    )
-    assert solve(graph, world) == ()
-
-
-def test_operations(world):
-    ann = ("p", "person", "Ann", True)
-    films = [ann, ("f", "film", "", False), ("y", "release", "", False)]
-    edges = [("f", "director", "p"), ("f", "release", "y")]
-    solver = Solver(world)
-    assert solver.solve(_graph(films[:2], edges[:1], "", "count:f")) == ("2",)
-    assert solver.solve(_graph(films, edges, "", "argmin:f=y")) == ("Beta",)
-    assert solver.solve(_graph(films, edges, "", "argmax:f=y")) == ("Alpha",)
-    two = [
-        ("f", "film", "Alpha", True),
-        ("g", "film", "Gamma", True),
-        ("y", "release", "", False),
-        ("z", "release", "", False),
-    ]
-    pair = [("f", "release", "y"), ("g", "release", "z")]
-    assert solver.solve(_graph(two, pair, "", "argmin:f=y,g=z")) == ("Alpha",)
-    assert solver.solve(_graph(two, pair, "", "equal:y,z")) == ("no",)
-    assert solver.solve(_graph(two, pair, "", "difference:y,z")) == ("12",)
-    assert solver.solve(_graph(two, pair, "", "join:y,z")) == ("1960 and 1972",)
-
-
-def test_given_values_are_read(world):
-    graph = _graph(
-        [("f", "film", "", False), ("y", "release", "1955", True)], [("f", "release", "y")], "f"
-    )
-    assert solve(graph, world) == ("Beta",)
+def test_a_lookup_reads_only_what_is_given(world):
+    asked = graph("f film=Gamma, d person", "f director d", "d")
+    recorded = replace(asked.nodes[1], value="WRONG")
+    asked = replace(asked, nodes=(asked.nodes[0], recorded))
+    assert Solver(world).solve(asked) == ("Bob",)
 
 
 def test_an_extreme_with_an_unknown_competitor_is_no_answer():
@@ -132,24 +87,19 @@ def test_an_extreme_with_an_unknown_competitor_is_no_answer():
         [(1, "director", 0), (2, "director", 0), (1, "release", 1960)],
         ["Ann", "Alpha", "Beta"],
     )
-    graph = _graph(
-        [("p", "person", "Ann", True), ("f", "film", "", False), ("y", "release", "", False)],
-        [("f", "director", "p"), ("f", "release", "y")],
-        "",
-        "argmin:f=y",
-    )
-    assert solve(graph, world) == ()
+    assert Solver(world).solve(graph(*FILMS, "argmin:f=y")) == ()
 
 
-def test_unreadable_graphs_are_errors(world):
-    good = _graph(
-        [("f", "film", "Gamma", True), ("d", "person", "", False)], [("f", "director", "d")], "d"
-    )
-    with pytest.raises(TaskError, match=r"operation 'lokup'.*lookup"):
-        solve(replace(good, operation="lokup"), world)
-    with pytest.raises(TaskError, match=r"'argmin' does not take 'd'"):
-        solve(replace(good, operation="argmin:d"), world)
-    with pytest.raises(TaskError, match="node 'x'"):
-        solve(replace(good, answer="x"), world)
-    with pytest.raises(TaskError, match=r"property 'directer'.*director"):
-        solve(replace(good, edges=(GraphEdge("f", "directer", "d", 0, ""),)), world)
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"operation": "lokup"}, r"operation 'lokup'.*lookup"),
+        ({"operation": "argmin:d"}, "'argmin' does not take 'd'"),
+        ({"answer": "x"}, "node 'x'"),
+        ({"edges": (GraphEdge("f", "directer", "d", 0, ""),)}, r"property 'directer'.*director"),
+    ],
+)
+def test_unreadable_graphs_are_errors(world, changes, said):
+    good = graph("f film=Gamma, d person", "f director d", "d")
+    with pytest.raises(TaskError, match=said):
+        Solver(world).solve(replace(good, **changes))

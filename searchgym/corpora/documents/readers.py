@@ -266,7 +266,6 @@ def _started(memory: int) -> subprocess.Popen[bytes]:
 
 
 def _why(code: int, limit: float, late: bool) -> str:
-    """Why the process ended without an answer."""
     if late or code == -getattr(signal, "SIGPROF", 0):
         return f"takes more than {limit:.0f} s to read"
     return f"its reader crashed (exit code {code})"

@@ -14,7 +14,7 @@ _UNSEEN = (
     "head", "title", "script", "style", "noscript", "template", "iframe", "object", "video",
     "audio", "canvas", "noframes", "datalist", "rp", "nav",
 )  # fmt: skip
-"""What a browser does not show as text, and menus."""
+"""Elements that a browser does not show as text, and menus."""
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset "
     "figcaption figure footer form frameset header hgroup hr html legend li listing main menu ol "
@@ -35,7 +35,7 @@ _HOLDS = {
     "table": ("caption", "colgroup", "col", "thead", "tbody", "tfoot", "tr", "form"),
     "thead": ("tr", "form"), "tbody": ("tr", "form"), "tfoot": ("tr", "form"), "tr": ("td", "th"),
 }  # fmt: skip
-"""What stands in the parts of a table; browsers show all else, too."""
+"""Elements that stand in the parts of a table; browsers show all else, too."""
 _BLANKS = re.compile(r"[ \t\r\n\f\xa0]+")
 _BREAK = "\v"
 _LONGEST_HEADING, _CELL_BLOCKS = 300, 5
@@ -312,7 +312,6 @@ def _number(element: Any, name: str, default: int) -> int:
 
 
 def _shown_in(field: Any) -> str:
-    """What a field of a form shows."""
     kind = field.get("type", "text").lower()
     if kind in ("checkbox", "radio", "password", "file", "range", "color"):
         return ""

@@ -265,7 +265,6 @@ class _Document:
         return next((state for state in states if state is not None), False)
 
     def _mark(self, paragraph: Any, style: str) -> str:
-        """What stands before an item of a list."""
         owners = (paragraph, *(one.properties for one in self._ancestry(style)))
         chosen = next((o for o in owners if _of(o, "pPr", "numPr", "numId")), None)
         if chosen is None or (number := _of(chosen, "pPr", "numPr", "numId")) == "0":
@@ -336,7 +335,7 @@ def _of(element: Any, *path: str) -> str:
 
 
 def _switch(element: Any, *path: str) -> bool | None:
-    """Whether a switch is on; None where it is not set."""
+    """Return True if a switch is on; None where it is not set."""
     found = _at(element, *path)
     return None if found is None else _value(found) not in ("0", "false", "off", "none")
 

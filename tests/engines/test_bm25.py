@@ -204,6 +204,7 @@ def test_an_empty_corpus_is_refused_and_a_wordless_one_finds_nothing() -> None:
     assert BM25Engine(corpus_of(["the", "of"])).search(["the"], 2) == [()]
 
 
+@pytest.mark.contract
 def test_kernel_is_compiled_once_per_installation(tmp_path: Path) -> None:
     code = (
         "import time; from searchgym.corpora.corpus import Corpus;"

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,22 +69,6 @@ def test_facts_that_give_one_another_away_go_together(world: World) -> None:
             implied += bool(prop.within)
     assert mirrored >= 6
     assert implied >= 6
-
-
-def test_another_process_draws_the_same(knowledge: Knowledge) -> None:
-    code = (
-        "from searchgym_agents.knower.knowledge import Knowledge\n"
-        "from searchgym_agents.knower.recipe import KnowerRecipe\n"
-        f"recipe = KnowerRecipe(entities={RECIPE.entities}, seed={RECIPE.seed})\n"
-        "made = Knowledge.drawn(recipe, recipe.env(tasks={'simple': 1}).world)\n"
-        "print([made.world, sorted(made.taught), sorted(made.shown)])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONHASHSEED": "77"},
-    )  # fmt: skip
-    mine = [knowledge.world, sorted(knowledge.taught), sorted(knowledge.shown)]
-    assert done.stdout.strip() == str(mine)
 
 
 def test_nothing_is_both_taught_and_shown_as_unknown(knowledge: Knowledge, world: World) -> None:

@@ -122,11 +122,10 @@ def _dense(passages: Any, out: Path, kind: str, options: dict[str, Any]) -> dict
             encoder = encoder_of(options.pop("encoder", None), options)
     except TypeError as error:
         raise EngineError(f"engine 'dense': {error}") from error
-    with progress(f"encoding with {encoder.name}", len(passages), "passages") as bar:
+    with progress(f"encoding with {encoder.name}", len(passages), "passages") as advance:
         made = build_dense(
-            passages, encoder, out, kind=kind, numbers=numbers,
-            progress=lambda now, total: bar.to(now), **placed,
-        )  # fmt: skip
+            passages, encoder, out, kind=kind, numbers=numbers, progress=advance, **placed
+        )
     recall = made["recall"]
     about = {"kind": kind, "numbers": made["numbers"], "encoder": encoder.name}
     if kind != "flat":

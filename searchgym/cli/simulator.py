@@ -218,7 +218,7 @@ def measure(
 ) -> None:
     """Measure how often the answer stands in useful documents, and how often in noisy ones."""
     from ..engines.simulated import SimulatedEngine
-    from ..engines.simulated.measure import measure as ask
+    from ..engines.simulated.data import measure as ask
 
     with working(f"reading {name} …"):
         made = next(_environments(_keywords(name, split, tasks, data_dir, settings), 1))

@@ -159,7 +159,7 @@ def corpus_and_world(
         return made.corpus, made.world
     if source_card.body["kind"] == "graph":
         from ..kgs.corpus import kg_corpus
-        from ..kgs.sets import load_kg_card
+        from ..kgs.files import load_kg_card
 
         return kg_corpus(load_kg_card(source_card, data_dir)), None
     from ..corpora.data import load_set

@@ -149,7 +149,7 @@ def path(
     as_json: JsonFlag = False,
 ) -> None:
     """Show a shortest path between two entities, fact by fact."""
-    from ..kgs.walks import shortest_path
+    from ..kgs.graph import shortest_path
 
     index = _graph(name, split, data_dir)
     graph = index.graph

@@ -76,7 +76,7 @@ def real_sets() -> list[str]:
 
 
 def graph_sets() -> list[str]:
-    """Ids of the catalogue's knowledge graphs (see ``searchgym.kgs.sets``)."""
+    """Ids of the catalogue's knowledge graphs (see ``searchgym.kgs.files``)."""
     return _of_kind("graph")
 
 

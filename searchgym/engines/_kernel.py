@@ -1,7 +1,7 @@
 """Compiled BM25 retrieval over bm25s's score matrix. Importing this module imports numba.
 
-bm25s's own kernel leaves the order of tied documents open, at the cut-off too. This one orders them
-by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1995):
+bm25s's own kernel leaves the order of tied documents open, at the cut-off too. :func:`best_k`
+orders them by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1995):
 
 1. Lists are added up in the order of their largest score, so rare words come first.
 2. Now and then it probes: the best documents so far are looked up in all remaining lists. Hits must
@@ -9,12 +9,15 @@ by position, and does not read what cannot matter (MaxScore; Turtle and Flood, 1
 3. Once all remaining lists together cannot give as much, only documents already seen can still be
    hits, and each of these only while its score and what remains reach the threshold.
 
-The result equals the exhaustive one (``_exhaustive``, which is faster where more than ``MOST`` hits
-are asked for), bit for bit, because every score is summed in the same order either way.
+:func:`best_of_all` scores every matching passage, which is faster where more than ``MOST`` hits are
+asked for. Both give the same bits, because every score is summed in the same order.
 
 The type of an index's ``data`` tells what a posting holds. float32: its score. Integers: a term's
 frequency, from which the score is computed (:func:`score_of`) as the stored ones were, with the
 same roundings, so that both kinds of index rank alike bit for bit.
+
+The kernels do not check where they read and write: :func:`fault` does, for an index that may have
+been altered.
 
 ``cache=True`` keeps the machine code on disk: compilation is waited for once per installation.
 """
@@ -322,3 +325,144 @@ def best_k(
             out_scores[q, j] = top[j]
         for j in range(n_seen):
             scores[np.uint32(seen[j])] = np.float32(0.0)
+
+
+_LEVELS = 4096
+_LOW = np.uint64(0xFFFFFFFF)
+_HIGH = np.uint64(32)
+
+
+@njit(nogil=True, cache=True)
+def best_of_all(
+    terms: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    starts: NDArray[np.int64],
+    order: NDArray[np.float32],
+    weighting: Weighting,
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
+    largest: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    seen: NDArray[np.int32],
+    out_docs: NDArray[np.int32],
+    out_scores: NDArray[np.float32],
+) -> None:
+    """Find what :func:`best_k` finds, for any k."""
+    k = out_docs.shape[1]
+    longest = 0
+    for q in range(starts.shape[0] - 1):
+        longest = max(longest, starts[q + 1] - starts[q])
+    own = np.empty(longest, np.int32)
+    weight = np.empty(longest, np.float32)
+    bound = np.empty(longest, np.float32)
+    values = np.empty(seen.shape[0], np.float32)
+    bits = values.view(np.uint32)
+    keys = np.empty(seen.shape[0], np.uint64)
+    counts = np.empty(_LEVELS, np.int32)
+    high = np.empty(k, np.uint32)
+    for q in range(starts.shape[0] - 1):
+        here = slice(starts[q], starts[q + 1])
+        n = by_largest(terms[here], weights[here], order[here], largest, own, weight, bound)
+        n_seen = 0
+        for i in range(n):
+            w = weight[i]
+            own_idf = idf_of(data, weighting, own[i])
+            for p in range(indptr[own[i]], indptr[own[i] + 1]):
+                doc = np.uint32(indices[p])
+                score = scores[doc]
+                seen[n_seen] = doc  # kept only if new; no branch, it could not be predicted
+                n_seen += score == 0.0
+                scores[doc] = score + w * score_of(data, p, own_idf, weighting, doc)
+        most = np.float32(0.0)
+        for j in range(n_seen):
+            doc = np.uint32(seen[j])
+            values[j] = scores[doc]
+            scores[doc] = np.float32(0.0)
+            most = max(most, values[j])
+
+        level = 0
+        scale = np.float32(0.0)
+        if n_seen > k:
+            scale = np.float32(_LEVELS - 1) / most
+            counts[:] = 0
+            for j in range(n_seen):
+                counts[np.uint32(values[j] * scale)] += 1
+            level = _LEVELS - 1
+            reached = int(counts[level])
+            while reached < k:
+                level -= 1
+                reached += int(counts[level])
+        left = 0
+        for j in range(n_seen):
+            place = _LOW - np.uint64(np.uint32(seen[j]))
+            keys[left] = (np.uint64(bits[j]) << _HIGH) | place
+            left += int(np.uint32(values[j] * scale) >= level)
+        top = keys[:left]
+        if left > k:
+            top = np.partition(top, left - k)[left - k :]
+        top.sort()
+        m = top.shape[0]
+        for i in range(m):
+            key = top[m - 1 - i]
+            out_docs[q, i] = np.int32(_LOW - (key & _LOW))
+            high[i] = np.uint32(key >> _HIGH)
+        out_scores[q, :m] = high[:m].view(np.float32)
+
+
+FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
+"""Faults, of which :func:`fault` returns the position: the first array that is wrong."""
+
+
+@njit(nogil=True, cache=True)
+def fault(
+    weighting: Weighting,
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
+    largest: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    marks: NDArray[np.uint64],
+    passages: int,
+) -> int:
+    """Return 0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``.
+
+    Lengths and types are taken to be right: indptr (terms + 1,), largest and rows (terms,), data
+    and indices (postings,), marks (long, ⌈passages / 64⌉, 2), and the numbers of ``weighting``
+    (:class:`Weighting`).
+    """
+    if indptr[0] != 0 or indptr[-1] != data.shape[0]:
+        return 1
+    for t in range(rows.shape[0]):
+        if indptr[t + 1] < indptr[t] or indptr[t + 1] > data.shape[0]:
+            return 1
+        if rows[t] < -1 or rows[t] >= marks.shape[0]:
+            return 2
+    for t in range(rows.shape[0]):
+        before = -1
+        idf = idf_of(data, weighting, t)
+        most = np.float32(0.0)
+        for p in range(indptr[t], indptr[t + 1]):
+            doc = int(indices[p])
+            if doc <= before or doc >= passages:
+                return 3
+            before = doc
+            score = score_of(data, p, idf, weighting, doc)
+            if not (score > 0 and np.isfinite(score)):
+                return 4
+            most = max(most, score)
+        if largest[t] != most:
+            return 5
+        row = rows[t]
+        if row >= 0:
+            p = indptr[t]
+            for block in range(marks.shape[1]):
+                if marks[row, block, 1] != np.uint64(p - indptr[t]):
+                    return 6
+                word = np.uint64(0)
+                while p < indptr[t + 1] and np.int64(indices[p]) >> 6 == block:
+                    word |= np.uint64(1) << np.uint64(np.int64(indices[p]) & 63)
+                    p += 1
+                if marks[row, block, 0] != word:
+                    return 6
+    return 0

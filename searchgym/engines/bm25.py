@@ -37,7 +37,7 @@ from .bm25_index import (
 
 if TYPE_CHECKING:
     from ._kernel import Weighting
-    from .kept import KeptTerms
+    from .passage_cache import TermCache
 
 SAMPLE = 200
 """Passages by which a corpus's language is told."""
@@ -144,7 +144,7 @@ class BM25Engine(Lexical):
         pattern: str = WORD,
         lowercase: bool = True,
         unicode: bool | None = None,
-        kept: KeptTerms | None = None,
+        kept: TermCache | None = None,
         _index: BM25Index | None = None,
     ) -> None:
         if method not in METHODS:
@@ -232,7 +232,7 @@ class BM25Engine(Lexical):
                 scores,
             )  # fmt: skip
         else:
-            from ._exhaustive import best_of_all
+            from ._kernel import best_of_all
 
             best_of_all(terms, weights, starts, none, stored, *columns, *scratch, docs, scores)
         self._scratch.append(scratch)

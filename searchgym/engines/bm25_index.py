@@ -23,7 +23,7 @@ from ..errors import EngineError
 from .analysis import Analyser, as_text, index_terms
 
 if TYPE_CHECKING:
-    from .kept import KeptTerms
+    from .passage_cache import TermCache
 
 FIELDS = ("title", "text")
 METHODS = ("lucene", "robertson", "atire", "bm25+", "okapi")
@@ -63,7 +63,7 @@ def build_index(
     corpus: Corpus,
     analyser: Analyser,
     settings: Mapping[str, Any],
-    kept: KeptTerms | None = None,
+    kept: TermCache | None = None,
 ) -> BM25Index:
     """Score every (term, passage) pair of the corpus; only passages that are not ``kept`` are
     analysed."""
@@ -250,7 +250,7 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
     """Memory-map the saved index of a corpus of so many passages.
 
     Every file is read once: its SHA-256 must be the recorded one, and every number must be one that
-    retrieval can rely on (``_check``), so that no altered index can crash a process.
+    retrieval can rely on (``_kernel.fault``), so that no altered index can crash a process.
 
     Raises:
         EngineError: it was altered.
@@ -277,8 +277,7 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
 
 def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int) -> None:
     """``ValueError`` naming the first array that is not as ``BM25Index`` says."""
-    from ._check import FAULTS, fault
-    from ._kernel import STORED
+    from ._kernel import FAULTS, STORED, fault
 
     words = -(-passages // _BLOCK)
     shapes = {

@@ -1,7 +1,7 @@
 """A folder of documents with an index of it, both kept in the user's cache and brought up to date.
 
 Of a changed folder only the changed files are read, and only their passages analysed or encoded;
-what comes out equals an index built anew (``engines.kept``).
+what comes out equals an index built anew (``engines.passage_cache``).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ..corpora.documents.readers import RememberedFiles
 from ..errors import EngineError
 from ..objects import check_whole
 from ..storage.cache import cache_folder, used
+from ..storage.files import LOCK, waiting_lock
 from ..types import SearchEngine
-from .kept import KeptTerms, KeptVectors
+from .passage_cache import TermCache, VectorCache
 from .registry import build_engine
 
 
@@ -61,11 +62,9 @@ class FolderIndex:
         self._files = RememberedFiles(
             cache / "files.json", words=words, max_file_bytes=MAX_FILE_BYTES
         )
-        self._terms: KeptTerms | None = None
-        self._vectors: KeptVectors | None = None
-        from .dense.shards import locked
-
-        self._locked = partial(locked, cache, wait=True)  # processes that share the folder
+        self._terms: TermCache | None = None
+        self._vectors: VectorCache | None = None
+        self._locked = partial(waiting_lock, cache / LOCK)  # processes that share the folder
         with self._locked():
             self.corpus = self._read()
             self.engine = self._build()
@@ -98,7 +97,7 @@ class FolderIndex:
         if name == "bm25" and "index" not in options:
             return self._bm25(options)
         if name == "dense" and not {"index", "cache"} & options.keys():
-            self._vectors = self._vectors or KeptVectors.load(self._cache / "vectors.npz")
+            self._vectors = self._vectors or VectorCache.load(self._cache / "vectors.npz")
             made = build_engine({**self._spec, "kept": self._vectors}, self.corpus)
             if self._vectors.computed:
                 self._vectors.save(self._cache / "vectors.npz")
@@ -117,7 +116,7 @@ class FolderIndex:
                 return BM25Engine.load(folder, self.corpus, threads=threads)
             except EngineError:
                 pass  # of the folder as it was: built again below
-        self._terms = self._terms or KeptTerms.load(self._cache / "terms.npz")
+        self._terms = self._terms or TermCache.load(self._cache / "terms.npz")
         made = build_engine({**self._spec, "kept": self._terms}, self.corpus)
         if self._terms.computed:
             self._terms.save(self._cache / "terms.npz")

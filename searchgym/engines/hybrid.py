@@ -15,7 +15,7 @@ from ..objects import is_number
 from ..types import Failure, PageSource, Query, Ranking, SearchEngine
 from ..worlds.world import World
 from .fusion import Mean, rank_score_fusion, reciprocal_rank_fusion, with_notes
-from .hybrid_pages import hybrid_pages
+from .pages import hybrid_pages
 from .rerank import CrossEncoderReranker
 
 FUSIONS = ("rrf", "rank-score")

@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,7 @@ from numpy.typing import NDArray
 from ..errors import EngineError, MissingExtraError
 from ..objects import bare_hint
 from ..types import Hit, Ranking
-from .dense.encoder import pick_device_or_raise, weights_digest
-from .forward import clean, forward
+from .dense.encoder import clean, pick_device, weights_digest
 
 _make_hit = partial(tuple.__new__, Hit)
 
@@ -24,13 +22,13 @@ _make_hit = partial(tuple.__new__, Hit)
 class CrossEncoderReranker:
     """Scores (query, passage) pairs by a sentence-transformers ``CrossEncoder`` with one output.
 
-    A pair's score has the same bits whatever else is scored with it (see ``forward``).
+    Equal batches of pairs have equal scores, bit for bit, and so have equal pairs of one batch.
 
     Args:
-        model: a folder or a hub name.
-        device: a torch device, or "auto".
-        max_length: tokens of a pair; default: the model's own.
-        batch_tokens: padded tokens per forward pass on accelerators (one pair on CPUs).
+        model: A folder or a hub name.
+        device: A torch device, or "auto".
+        max_length: Tokens of a pair; default: the model's own.
+        batch_size: Pairs per forward pass.
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
@@ -43,9 +41,9 @@ class CrossEncoderReranker:
         *,
         device: str = "auto",
         max_length: int | None = None,
-        batch_tokens: int = 65536,
+        batch_size: int = 32,
     ) -> None:
-        self.device = pick_device_or_raise(device)
+        self.device = pick_device(device)
         if isinstance(model, str) and (hint := bare_hint(model)):
             raise EngineError(f"{model!r} is a hub's name{hint}")
         local = Path(model).expanduser().exists()
@@ -66,29 +64,27 @@ class CrossEncoderReranker:
         if outputs != 1:
             raise EngineError(f"a cross-encoder gives one score, {model} gives {outputs} outputs")
         self._model.model.eval().requires_grad_(False)
-        named = "max_seq_length" if hasattr(self._model, "max_seq_length") else "max_length"
-        self.max_length = int(getattr(self._model, named) or 512)
-        self.batch_tokens = batch_tokens
+        self.max_length = int(self._model.max_seq_length or 512)
+        self.batch_size = batch_size
         shown = json.dumps([weights_digest(self._model), self.max_length, self.device.type])
         self.digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Scores (N,) of (query, passage) pairs, higher is better: what the model's last
         layer gives (``CrossEncoder.predict`` puts it through a sigmoid)."""
-        scores = forward(
-            [(clean(query), clean(text)) for query, text in pairs],
-            self._tokenise,
-            self._compute,
-            tokenizer=self._model.tokenizer,
-            device=self.device,
-            batch_tokens=self.batch_tokens,
-            max_length=self.max_length,
-            dim=1,
-            head=True,
-        )[:, 0]
+        import torch
+
+        cleaned = [(clean(query), clean(text)) for query, text in pairs]
+        distinct = {pair: row for row, pair in enumerate(dict.fromkeys(cleaned))}
+        if not distinct:
+            return np.zeros(0, np.float32)
+        scores = self._model.predict(
+            [list(pair) for pair in distinct], prompt="", batch_size=self.batch_size,
+            show_progress_bar=False, activation_fn=torch.nn.Identity(),
+        )  # fmt: skip
         if not np.isfinite(scores).all():
             raise EngineError("the cross-encoder gave scores that are not finite")
-        return scores
+        return scores.astype(np.float32)[[distinct[pair] for pair in cleaned]]
 
     def rerank(self, asked: Sequence[tuple[str, Ranking, int]]) -> list[Ranking]:
         """The k best of each (query, ranking, k) by the cross-encoder, ties by passage id."""
@@ -103,14 +99,3 @@ class CrossEncoderReranker:
             hits = [_make_hit((hit.passage, next(scores))) for hit in ranking]
             answers.append(tuple(sorted(hits, key=lambda h: (-h.score, h.passage.id))[:k]))
         return answers
-
-    def _tokenise(self, pairs: Sequence[tuple[str, str]]) -> Any:
-        first, second = map(list, zip(*pairs, strict=True))
-        return self._model.tokenizer(
-            first, second, padding=False, truncation="longest_first",
-            max_length=self.max_length, verbose=False,
-        )  # fmt: skip
-
-    def _compute(self, features: dict[str, Any]) -> NDArray[np.float32]:
-        logits: NDArray[np.float32] = self._model.model(**features).logits.float().cpu().numpy()
-        return logits

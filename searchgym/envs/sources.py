@@ -186,7 +186,7 @@ def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
     if corpus_card.body["kind"] != "graph":
         return None
     from ..kgs.corpus import kg_corpus
-    from ..kgs.sets import load_kg_card
+    from ..kgs.files import load_kg_card
 
     return kg_corpus(load_kg_card(corpus_card, data_dir))
 

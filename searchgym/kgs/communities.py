@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from ..errors import EngineError
-from ..storage.files import parse_json
 from .graph import IntArray, KnowledgeGraph
-from .vectors import Floats, Groups, TextVectors, best
+from .rankings import Floats, Groups, TextVectors, best
 
 LEVELS = 3
 """Largest number of levels: L0, L1 and L2."""
@@ -30,8 +25,6 @@ class Communities:
     """
 
     labels: tuple[IntArray, ...]
-    graph_digest: str
-    seed: int = 0
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -46,33 +39,6 @@ class Communities:
 
     def members(self, level: int, community: int) -> IntArray:
         return np.flatnonzero(self.labels[level] == community)
-
-    def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` that :meth:`load` reads; a kill leaves the old file or none."""
-        path = Path(path)
-        unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        head = json.dumps({"digest": self.graph_digest, "seed": self.seed})
-        columns = {f"L{i}": level for i, level in enumerate(self.labels)}
-        with unfinished.open("wb") as file:
-            np.savez_compressed(file, head=np.frombuffer(head.encode(), np.uint8), **columns)  # type: ignore[arg-type]
-        unfinished.replace(path)
-
-    @classmethod
-    def load(cls, path: str | Path, graph: KnowledgeGraph) -> Communities:
-        """Read what :meth:`save` wrote; ``EngineError`` if it is broken or of another graph."""
-        try:
-            with np.load(Path(path), allow_pickle=False) as data:
-                head = parse_json(bytes(data["head"]), path)
-                names = sorted((n for n in data.files if n != "head"), key=lambda n: int(n[1:]))
-                labels = tuple(data[n].astype(np.int64) for n in names)
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise EngineError(f"{path} holds no communities: {error}") from error
-        if head.get("digest") != graph.digest:
-            raise EngineError(
-                f"{path} holds communities of another graph (digest {head.get('digest')}, this one "
-                f"is {graph.digest}); delete it to have them found anew"
-            )
-        return cls(labels, head["digest"], int(head["seed"]))
 
 
 def find_communities(
@@ -97,12 +63,12 @@ def find_communities(
         (a, b, float(w)) for (a, b), w in zip(pairs.tolist(), counts.tolist(), strict=True)
     )
     if not len(pairs):  # nothing joins anything: everybody is alone
-        return Communities((np.arange(graph.n_entities),), graph.digest, seed)
+        return Communities((np.arange(graph.n_entities),))
     partitions = list(
         nx.community.louvain_partitions(network, weight="weight", resolution=resolution, seed=seed)
     )
     chosen = partitions[::-1][:levels]
-    return Communities(tuple(_numbered(p, graph.n_entities) for p in chosen), graph.digest, seed)
+    return Communities(tuple(_numbered(p, graph.n_entities) for p in chosen))
 
 
 def _numbered(partition: Sequence[set[int]], n: int) -> IntArray:

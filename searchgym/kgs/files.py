@@ -9,7 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..cards import Card
 from ..corpora.corpus import KG_PREFIX
+from ..corpora.data import data_directory, require_file
 from ..corpora.lines import Line, Unique, is_tsv, read_json, read_lines
 from ..errors import DataError
 from .build import Entity, from_networkx, from_triples
@@ -23,6 +25,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """Names that headers and JSON keys may give to the parts of a triple."""
 SPLIT = "split"
 _LABELS = ("label", "title", "name")
+_ENDS = (".tsv", ".txt", ".jsonl")
 _DESCRIPTIONS = ("description", "definition", "text")
 
 
@@ -53,7 +56,7 @@ def load_kg(
     if path.is_dir():
         name = name or path.name
         entities = entities or _one_of(path, "entities", required=False)
-        path = _found(path)
+        path = _one_of(path, "triples", required=True) or path
     if not path.is_file():
         raise DataError(f"{path} does not exist; expected a file of triples or a folder with one")
     name = name or path.name.split(".")[0]
@@ -62,6 +65,25 @@ def load_kg(
     known = dict(read_entities(Path(entities))) if entities else {}
     triples = read_triples(path, splits=splits)
     return from_triples(triples, name=name, entities=known, literals=literals)
+
+
+def load_kg_card(
+    card: Card, data_dir: str | Path | None = None, *, splits: Collection[str] | None = None
+) -> KnowledgeGraph:
+    """The graph of a card, also of one of your own.
+
+    Raises ``DataError``, which says how to get its files, if they are not on this machine."""
+    data = card.body.get("data", {})
+    folder = data_directory(data_dir) / card.id
+    paths = {key: folder / data[key] for key in ("triples", "entities") if key in data}
+    if "triples" not in paths:
+        raise DataError(f"{card.folder / 'card.toml'}: [data] needs 'triples', a file's name")
+    for path in paths.values():
+        require_file(card, path)
+    return load_kg(
+        paths["triples"], entities=paths.get("entities"), name=card.id,
+        literals=data.get("literals", ()), splits=splits,
+    )  # fmt: skip
 
 
 def read_triples(
@@ -161,12 +183,6 @@ def _graphml(path: Path, name: str) -> KnowledgeGraph:
     return from_networkx(graph, name=name)
 
 
-def _found(folder: Path) -> Path:
-    path = _one_of(folder, "triples", required=True)
-    assert path is not None
-    return path
-
-
 def _one_of(folder: Path, stem: str, *, required: bool) -> Path | None:
     paths = sorted(
         p for p in folder.glob(f"{stem}.*") if p.name.removesuffix(".gz").endswith(_ENDS)
@@ -175,6 +191,3 @@ def _one_of(folder: Path, stem: str, *, required: bool) -> Path | None:
         got = ", ".join(p.name for p in paths) or "none"
         raise DataError(f"{folder}: expected one file {stem}.tsv or {stem}.jsonl, found {got}")
     return paths[0] if paths else None
-
-
-_ENDS = (".tsv", ".txt", ".jsonl")

@@ -11,11 +11,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+from ..engines.graph.engine import GraphSearch
 from ..engines.graph.index import GraphIndex, graph_index
-from ..engines.graph.modes import GraphSearch
 from ..kgs.communities import BEAM
-from ..kgs.graph import KnowledgeGraph, Triple
-from ..kgs.walks import MAX_HOPS, neighbours, path_entities, shortest_path
+from ..kgs.graph import MAX_HOPS, KnowledgeGraph, Triple, neighbours, path_entities, shortest_path
 from ..types import Hit, ToolResult, ToolSpec
 from .base import Tool, ToolContext
 
@@ -47,7 +46,7 @@ class GraphTool(Tool):
     """
 
     MODE: ClassVar[str] = "facts"
-    """Mode in which entities are shown (``searchgym.engines.graph.modes``)."""
+    """Mode in which entities are shown (``searchgym.engines.graph.engine``)."""
     PASSAGES: ClassVar[bool] = False
     time_limit = None
     """True if they are shown with their passages."""

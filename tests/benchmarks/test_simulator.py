@@ -9,8 +9,7 @@ import pytest
 from searchgym.curricula import ZeroSearchNoise
 from searchgym.engines import build_engine
 from searchgym.engines.simulated import SimulatedEngine
-from searchgym.engines.simulated.data import simulator_pairs
-from searchgym.engines.simulated.measure import measure
+from searchgym.engines.simulated.data import measure, simulator_pairs
 from searchgym.envs.search import SearchEnv
 from searchgym.llms.sft import SftConfig, SftTrainer, train
 from searchgym.llms.sft_data import encode, untrained

@@ -9,8 +9,9 @@ it. The capabilities say which promises hold:
 - ``any corpus``: needs no generated world.
 - ``own``: every hit is a passage of the corpus, unchanged.
 - ``ordered``: equal scores are ordered by passage id.
-- ``pure``: answers depend on (text, k) alone: not on the batch, the context's parameters, key or
-  episode, or on what was asked before; a second engine built alike answers alike.
+- ``repeatable``: equal batches have equal answers, whatever the context's parameters, key or
+  episode, or what was asked before; a second engine built alike answers alike.
+- ``pure``: repeatable, and answers depend on (text, k) alone, not on the batch.
 - ``exact``: ties at the cut-off are decided by passage id too.
 - ``total``: ranks every passage when k is the corpus's size or more.
 - ``finds``: a passage's own text as the query finds that passage first.
@@ -28,7 +29,7 @@ from typing import Any
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines.bm25 import BM25Engine
-from searchgym.engines.graph.modes import MODES
+from searchgym.engines.graph.engine import MODES
 from searchgym.engines.registry import ENGINES
 from searchgym.engines.simulated.prompts import Role, sft_prompt
 from searchgym.objects import load_known
@@ -41,7 +42,7 @@ from .loopback import Got, Say, serving
 from .tiny import tiny_encoder
 
 CAPABILITIES = frozenset(
-    {"any corpus", "own", "ordered", "pure", "exact", "total", "finds", "task"}
+    {"any corpus", "own", "ordered", "pure", "repeatable", "exact", "total", "finds", "task"}
 )
 Spec = str | Mapping[str, Any]
 
@@ -170,24 +171,25 @@ def _simulated_failing(place: Place) -> tuple[Spec, str]:
     return {"name": "simulated", "generator": Letters(fail=[prompt])}, BAD
 
 
-_LOCAL = frozenset({"any corpus", "own", "ordered", "pure"})
+_LOCAL = frozenset({"any corpus", "own", "ordered", "repeatable"})
 _EXACT = _LOCAL | {"exact", "finds"}
+_PURE = frozenset({"ordered", "pure", "repeatable"})
 
 ENTRIES: dict[str, Entry] = {
-    "bm25": Entry(lambda place: "bm25", _EXACT),
-    "bm25_disk": Entry(_on_disk(1 << 16), _EXACT),
-    "bm25_disk:shards": Entry(_on_disk(16), _EXACT),
-    "graph": Entry(lambda place: "graph", frozenset({"own", "ordered", "pure"})),
-    **{f"graph:{mode}": Entry(_graph(mode), frozenset({"ordered", "pure"})) for mode in MODES},
+    "bm25": Entry(lambda place: "bm25", _EXACT | _PURE),
+    "bm25_disk": Entry(_on_disk(1 << 16), _EXACT | _PURE),
+    "bm25_disk:shards": Entry(_on_disk(16), _EXACT | _PURE),
+    "graph": Entry(lambda place: "graph", _PURE | {"own"}),
+    **{f"graph:{mode}": Entry(_graph(mode), _PURE) for mode in MODES},
     "dense": Entry(_dense("flat"), _EXACT | {"total"}),
     "dense:ivf": Entry(_dense("ivf"), _LOCAL | {"finds"}),
     "dense:ivfpq": Entry(_dense("ivfpq"), _LOCAL | {"finds"}),
     "dense:hnsw": Entry(_dense("hnsw"), _LOCAL | {"finds"}),
     "hybrid": Entry(_hybrid, _LOCAL | {"finds"}, _hybrid_failing),
-    "recorded": Entry(_recorded, _EXACT, _recorded_failing),
+    "recorded": Entry(_recorded, _EXACT | _PURE, _recorded_failing),
     "remote": Entry(_remote, frozenset({"any corpus", "ordered"}), lambda p: (_remote(p), BAD)),
     # All rates are 0 here; what the rates do is tested beside the engine.
-    "degraded": Entry(lambda place: {"name": "degraded", "engine": "bm25"}, _EXACT - {"pure"},
+    "degraded": Entry(lambda place: {"name": "degraded", "engine": "bm25"}, _EXACT - {"repeatable"},
                       _degraded_failing),
     "simulated": Entry(_simulated, frozenset({"any corpus", "ordered", "task"}),
                        _simulated_failing),

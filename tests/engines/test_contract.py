@@ -193,10 +193,19 @@ def test_one_by_one_is_the_batch(name: str, bench: Bench) -> None:
     assert [ask(engine, [q])[0] for q in queries] == batch
     assert ask(engine, queries[::-1]) == batch[::-1]
     assert ask(engine, queries[5:] + queries[:5]) == batch[5:] + batch[:5]
+
+
+@with_("repeatable")
+def test_equal_batches_have_equal_answers(name: str, bench: Bench) -> None:
+    corpus = where(name)
+    engine = bench.build(name, corpus)
+    queries = [query(text, KS[i % 3]) for i, text in enumerate([*texts_of_the_world(), *STRANGE])]
+    batch = ask(engine, queries)
+    assert ask(engine, queries) == batch
     assert ask(bench.build(name, corpus), queries) == batch
 
 
-@with_("pure")
+@with_("repeatable")
 def test_each_item_has_its_own_k(name: str, bench: Bench) -> None:
     engine = bench.build(name)
     text = texts_of_the_world()[0]
@@ -206,7 +215,7 @@ def test_each_item_has_its_own_k(name: str, bench: Bench) -> None:
         assert len(ranking) == min(k, len(mixed[3]))
 
 
-@with_("pure")
+@with_("repeatable")
 def test_the_context_changes_nothing(name: str, bench: Bench) -> None:
     engine = bench.build(name)
     texts = texts_of_the_world()[:6]
@@ -222,10 +231,10 @@ def test_equal_keys_mean_equal_answers(name: str, bench: Bench) -> None:
     known: dict[bytes, Ranking] = {}
     for q, ranking in zip(queries, ask(engine, queries), strict=True):
         key = engine.cache_key(q)
-        assert key is not None or "pure" not in ENTRIES[name].capabilities
+        assert key is not None or "repeatable" not in ENTRIES[name].capabilities
         if key is not None:
             assert known.setdefault(key, ranking) == ranking
-    assert "pure" not in ENTRIES[name].capabilities or len(known) > 1
+    assert "repeatable" not in ENTRIES[name].capabilities or len(known) > 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -234,7 +243,7 @@ def test_the_fingerprint_names_engine_and_corpus(name: str, bench: Bench) -> Non
     assert isinstance(engine.fingerprint, str)
     assert len(engine.fingerprint) >= 8
     assert engine.needs_task == ("task" in ENTRIES[name].capabilities)
-    if "pure" in ENTRIES[name].capabilities:
+    if "repeatable" in ENTRIES[name].capabilities:
         assert bench.build(name, where(name)).fingerprint == engine.fingerprint
     if {"own", "any corpus"} <= ENTRIES[name].capabilities:
         other = Corpus("other", [*HAND][:-1])

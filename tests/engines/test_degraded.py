@@ -16,9 +16,9 @@ from searchgym.curricula import Uniform
 from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.degraded import DegradedEngine
+from searchgym.engines.degraded.fakes import KINDS, invent, recognise
 from searchgym.engines.degraded.pages import NOT_FOUND
 from searchgym.engines.degraded.rates import Rates
-from searchgym.engines.degraded.urls import KINDS, invent, recognise
 from searchgym.engines.graph import GraphEngine
 from searchgym.engines.pages import CorpusPages
 from searchgym.envs.search import SearchEnv

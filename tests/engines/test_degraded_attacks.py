@@ -10,7 +10,7 @@ import pytest
 from searchgym.dialects.base import DIALECTS, get_dialect
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.degraded import DegradedEngine
-from searchgym.engines.degraded.attacks import ATTACKS, shows_canary, violations
+from searchgym.engines.degraded.fakes import ATTACKS, shows_canary, violations
 from searchgym.envs.search import SearchEnv
 from searchgym.types import ABSTAIN, Action, Answer, CallContext, Charged, Query, Search
 

@@ -16,10 +16,8 @@ from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.dense import DenseEngine
 from searchgym.engines.dense.build import build_dense, recall
-from searchgym.engines.dense.encoder import SentenceEncoder
-from searchgym.engines.dense.index import KINDS, DenseIndex, build_faiss, parameters
-from searchgym.engines.dense.presets import PRESETS, preset
-from searchgym.engines.dense.vectors import Vectors
+from searchgym.engines.dense.encoder import PRESETS, SentenceEncoder, find_preset
+from searchgym.engines.dense.index import KINDS, DenseIndex, Vectors, build_faiss, parameters
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Passage, Query
 
@@ -70,27 +68,19 @@ def test_the_nearest_are_those_of_a_full_sort(blocks: int, levels: int) -> None:
 
 
 # --- encoders ---------------------------------------------------------------------------------
-@pytest.mark.parametrize("model", ["tiny", "all-MiniLM-L6-v2"])
-def test_a_vector_has_the_same_bits_alone_in_any_batch_and_by_any_threads(model: str) -> None:
+def test_equal_batches_and_equal_texts_have_equal_vectors(encoder: SentenceEncoder) -> None:
     rng = np.random.default_rng(1)
-    texts = [" ".join(rng.choice(WORDS, n)) for n in [1, 2, 3, 5, 8, 9, 14, 20, 3, 3, 60, 7]]
-    before, whole = torch.get_num_threads(), None
-    try:
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            folder, pooling = (tiny_encoder(), "mean") if model == "tiny" else (None, None)
-            encoder = SentenceEncoder(folder, pooling=pooling, device="cpu")
-            found = encoder.queries([*texts, "\ud800 broken", "x" * 3000])
-            whole = found if whole is None else whole
-            np.testing.assert_array_equal(found, whole)
-            for i, text in enumerate(texts):
-                np.testing.assert_array_equal(encoder.queries([text])[0], whole[i])
-            np.testing.assert_array_equal(encoder.queries(texts[::-1]), whole[: len(texts)][::-1])
-            np.testing.assert_array_equal(encoder.queries(texts[3:7]), whole[3:7])
-            np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1.0, atol=1e-5)
-            assert torch.get_num_threads() == threads, "the program's own threads stay"
-    finally:
-        torch.set_num_threads(before)
+    texts = [" ".join(rng.choice(WORDS, n)) for n in [1, 2, 3, 5, 8, 9, 14, 20, 3, 3, 60, 7] * 4]
+    texts += ["\ud800 broken", "x" * 3000, texts[3]]
+    whole = encoder.queries(texts)
+    np.testing.assert_array_equal(encoder.queries(texts), whole)
+    np.testing.assert_array_equal(whole[-1], whole[3])
+    np.testing.assert_allclose(np.linalg.norm(whole, axis=1), 1.0, atol=1e-5)
+    for i in (0, 10, 48, 49):
+        np.testing.assert_allclose(encoder.queries([texts[i]])[0], whole[i], atol=1e-5)
+    told: list[int] = []
+    encoder.passages([("", text) for text in texts], told.append)
+    assert sum(told) == len(texts)
 
 
 def test_vectors_are_those_of_sentence_transformers(minilm: SentenceEncoder) -> None:
@@ -99,26 +89,11 @@ def test_vectors_are_those_of_sentence_transformers(minilm: SentenceEncoder) -> 
     np.testing.assert_allclose(minilm.queries(texts), theirs, atol=2e-6)
 
 
-def test_a_head_behind_the_pooling_keeps_the_bits(tmp_path: Path) -> None:
-    """A Dense module multiplies one row per text: alone, another kernel would run."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
-
-    body = Transformer(str(tiny_encoder()))
-    SentenceTransformer(modules=[body, Pooling(64), Dense(64, 24)]).save(str(tmp_path / "m"))
-    model = SentenceEncoder(tmp_path / "m", device="cpu")
-    texts = [" ".join(WORDS[: n % 9 + 1]) for n in range(30)]
-    whole = model.queries(texts)
-    assert whole.shape == (30, 24)
-    for i, text in enumerate(texts):
-        np.testing.assert_array_equal(model.queries([text])[0], whole[i])
-
-
 @pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
 def test_pooling_by_hand(pooling: Any) -> None:
     model = SentenceEncoder(tiny_encoder(), pooling=pooling, normalize=False, device="cpu")
     text = "red fox"
-    features = model._tokenizer([text], return_tensors="pt")
+    features = model._model.tokenizer([text], return_tensors="pt")
     with torch.inference_mode():
         hidden = model._model[0](dict(features))["token_embeddings"][0].numpy()
     expected = {"mean": hidden.mean(axis=0), "cls": hidden[0], "last": hidden[-1]}[pooling]
@@ -133,9 +108,9 @@ def test_presets_by_the_model_s_name() -> None:
         "BAAI/bge-large-zh": "bge-zh", "BAAI/bge-m3": "bge-m3", "all-MiniLM-L6-v2": "minilm",
         "/models/bge-cache/mpnet": "plain", "some/recipe5": "plain",
     }  # fmt: skip
-    assert {model: preset("auto", model)[0] for model in names} == names
+    assert {model: find_preset("auto", model)[0] for model in names} == names
     with pytest.raises(EngineError, match="Did you mean 'bge'"):
-        preset("bgee", "x")
+        find_preset("bgee", "x")
 
 
 def test_prefixes_reach_the_encoder() -> None:

@@ -18,9 +18,8 @@ import pytest
 
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
-from searchgym.engines.dense.build import build_dense
+from searchgym.engines.dense.build import build_dense, locked, shard_path
 from searchgym.engines.dense.encoder import SentenceEncoder
-from searchgym.engines.dense.shards import locked, shard_path
 from searchgym.errors import EngineError
 
 from .test_dense import corpus_of
@@ -34,7 +33,7 @@ from searchgym.engines.dense.build import build_dense
 from searchgym.engines.dense.encoder import SentenceEncoder
 from tests.engines.test_dense import corpus_of
 from tests.engines.test_dense_kill import PASSAGES, SHARD
-encoder = SentenceEncoder(sys.argv[1], pooling="mean", device="cpu", batch_tokens=256)
+encoder = SentenceEncoder(sys.argv[1], pooling="mean", device="cpu", batch_size=16)
 for line in sys.stdin:  # a process of its own for each build; the model is loaded once
     if (child := os.fork()) == 0:
         print(os.getpid(), flush=True)
@@ -47,7 +46,7 @@ KILLS, PASSAGES, SHARD = 3, 1200, 40
 
 @pytest.fixture(scope="module")
 def encoder() -> SentenceEncoder:
-    return SentenceEncoder(tiny_encoder(), pooling="mean", device="cpu", batch_tokens=256)
+    return SentenceEncoder(tiny_encoder(), pooling="mean", device="cpu", batch_size=16)
 
 
 def content(folder: Path) -> dict[str, str]:

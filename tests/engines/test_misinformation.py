@@ -6,7 +6,7 @@ import pytest
 
 from searchgym.corpora.render import render
 from searchgym.engines import build_engine
-from searchgym.engines.degraded.attacks import ATTACKS
+from searchgym.engines.degraded.fakes import ATTACKS
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Charged, Query

@@ -13,8 +13,7 @@ import pytest
 from searchgym.corpora.corpus import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.simulated import SimulatedEngine
-from searchgym.engines.simulated.data import simulator_pairs
-from searchgym.engines.simulated.measure import measure
+from searchgym.engines.simulated.data import measure, simulator_pairs
 from searchgym.llms.sft import SftConfig, SftTrainer, train
 from searchgym.llms.sft_data import encode, untrained
 from searchgym.seeding import stream

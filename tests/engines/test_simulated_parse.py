@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.engines.simulated.parse import Document, as_passage, parse_documents, write_documents
+from searchgym.engines.simulated.documents import (
+    Document,
+    as_passage,
+    parse_documents,
+    write_documents,
+)
 
 
 @pytest.mark.parametrize(

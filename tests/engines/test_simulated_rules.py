@@ -11,10 +11,16 @@ import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
 from searchgym.engines import build_engine
-from searchgym.engines.simulated.data import simulator_pairs
-from searchgym.engines.simulated.measure import measure
-from searchgym.engines.simulated.parse import parse_documents
-from searchgym.engines.simulated.text import clip, excerpt, mentions, sentences, snippet, telling
+from searchgym.engines.simulated.data import measure, simulator_pairs
+from searchgym.engines.simulated.documents import parse_documents
+from searchgym.engines.simulated.relevance import (
+    clip,
+    excerpt,
+    mentions,
+    sentences,
+    snippet,
+    telling,
+)
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Failure, Query, Task

@@ -13,7 +13,7 @@ from searchgym.engines.graph.index import graph_index
 from searchgym.errors import EngineError
 from searchgym.kgs.build import from_triples, from_world
 from searchgym.kgs.communities import Communities, CommunitySearch, find_communities
-from searchgym.kgs.vectors import TextVectors
+from searchgym.kgs.rankings import TextVectors
 
 from .random_graphs import films, generated, undirected
 

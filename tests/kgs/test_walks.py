@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from searchgym.errors import EngineError
 from searchgym.kgs.build import from_triples, from_world
-from searchgym.kgs.pagerank import ITERATIONS, personalised_pagerank
-from searchgym.kgs.walks import neighbours, path_entities, shortest_path
+from searchgym.kgs.graph import neighbours, path_entities, shortest_path
+from searchgym.kgs.rankings import ITERATIONS, personalised_pagerank
 
 from .random_graphs import TRIPLES, films, generated, undirected
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from searchgym import Episode, ToolResult
-from searchgym.engines.simulated.text import mentions, telling
+from searchgym.engines.simulated.relevance import mentions, telling
 from searchgym.rl import (
     AdvantageEstimator,
     Batch,

@@ -22,12 +22,11 @@ from ...types import Charged, Failure, PageSource, Passage, Query, Ranking, Sear
 from ...worlds.world import World
 from ..pages import pages_of
 from ..registry import build_engine
-from .attacks import ATTACKS
 from .documents import Documents
+from .fakes import ATTACKS
 from .pages import DegradedPages
 from .ranking import decoy_query, mirror, needs_decoys, noisy_ranks, ranked, replacements, shuffled
-from .rates import Rates, episode_key, strikes
-from .service import Weather
+from .rates import Rates, Weather, episode_key, strikes
 
 _SHOWN = Rates._fields.index("latency")
 """Rates before this one change what is shown, the rest only whether and when."""

@@ -8,8 +8,7 @@ from typing import Any
 from ...batching import run_batch
 from ...types import ChargedPage, Failure, Page, PageRequest, PageSource
 from .documents import Documents
-from .rates import Rates, episode_key, strikes
-from .service import Weather
+from .rates import Rates, Weather, episode_key, strikes
 
 NOT_FOUND = "404 Not Found. The page you are looking for has been moved or no longer exists."
 

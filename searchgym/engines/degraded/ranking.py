@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from ...corpora.corpus import Corpus
 from ...seeding import derive
 from ...types import CallContext, Hit, Passage, Query, Ranking
+from .fakes import invent
 from .rates import strikes
-from .urls import invent
 
 _DECOYS = 10_000
 """Ranks looked at to decide whether another query is asked. Deeper ones, if noise strikes nowhere

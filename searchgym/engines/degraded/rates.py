@@ -1,14 +1,17 @@
-"""Rates of each degradation, and the draws that decide where it applies."""
+"""Rates of each degradation, the draws that decide where it applies, and slow or failing calls."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, Self
 
 from ...errors import EngineError, unknown
+from ...objects import is_number
 from ...seeding import Part, derive, unit
-from ...types import CallContext
+from ...types import CallContext, Failure
 
 
 class Rates(NamedTuple):
@@ -77,3 +80,42 @@ def episode_key(ctx: CallContext) -> int:
 @lru_cache(maxsize=8192)
 def _episode_key(episode: str) -> int:
     return derive(0, "web", episode)
+
+
+class Weather(NamedTuple):
+    """Faults of a service."""
+
+    latency_s: float = 1.0
+    """Mean of the (exponentially distributed) seconds a slow call takes."""
+    timeout_s: float | None = None
+    """A call that would take longer fails with "timeout" instead."""
+    sleep: bool = False
+    """True if the wrapper really waits, for the slowest call of a batch."""
+    cost_per_second: float = 0.0
+    """Cost per second, added to ``ToolResult.cost`` of slow calls."""
+
+    def checked(self) -> Weather:
+        for name in ("latency_s", "cost_per_second"):
+            if not is_number(value := getattr(self, name)) or value < 0:
+                raise EngineError(f"{name} must be a number ≥ 0, got {value!r}")
+        if self.timeout_s is not None and not (is_number(self.timeout_s) and self.timeout_s > 0):
+            raise EngineError(f"timeout_s must be positive or None, got {self.timeout_s!r}")
+        return self
+
+    def strike(self, rates: Rates, ctx: CallContext) -> tuple[float, Failure | None]:
+        """Seconds this try of a call takes, and its failure. Each try is drawn anew."""
+        seconds = 0.0
+        if strikes(rates.latency, ctx.key, "slow", ctx.attempt):
+            draw = unit(derive(ctx.key, "seconds", ctx.attempt))
+            seconds = -math.log1p(-draw) * self.latency_s
+        if strikes(rates.outage, ctx.key, "outage", ctx.attempt):
+            return seconds, Failure("unavailable", f"simulated outage (try {ctx.attempt + 1})")
+        if self.timeout_s is not None and seconds > self.timeout_s:
+            return self.timeout_s, Failure(
+                "timeout", f"simulated call of {seconds:.3f} s, limit {self.timeout_s:g} s"
+            )
+        return seconds, None
+
+    def wait(self, seconds: float) -> None:
+        if self.sleep and seconds > 0:
+            time.sleep(seconds)

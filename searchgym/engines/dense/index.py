@@ -2,12 +2,17 @@
 
 "flat" compares with every passage and is exact. "hnsw", "ivf" and "ivfpq" look at few passages;
 what they miss is their recall, which is measured where they are built.
+
+FAISS's sums move the order of near ties, so every candidate is scored again by a sum of fixed order
+(products in double precision, rounded once to float32), and a bound on FAISS's rounding tells
+whether the candidates surely hold the best k. If not (many passages tie), everything within the
+bound is scored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EngineError, MissingExtraError, unknown
-from .vectors import Floats, Rows, Vectors
 
+Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
+Candidates = Callable[[Floats, int], tuple[Floats, Rows]]
+"""Maps queries (Q, D) and a number F to inner products and rows, both (Q, F), best first."""
+_SPARE = 16
+_AT_ONCE = 1 << 22
 KINDS: dict[str, dict[str, int | None]] = {
     "flat": {},
     "ivf": {"nlist": None, "nprobe": None, "depth": 64},
@@ -87,6 +97,104 @@ def build_faiss(kind: str, vectors: Vectors, numbers: Mapping[str, int], threads
     return index
 
 
+class Vectors:
+    """(N, D) float32 vectors in one or more blocks, which may be memory-mapped.
+
+    Args:
+        blocks: arrays (N_i, D), C-contiguous float32.
+        ranks: what breaks ties, one number per row, lower first; default: the row itself.
+        longest: the largest norm of a row; by default all are read for it.
+    """
+
+    def __init__(
+        self, blocks: Sequence[Floats], *, ranks: Rows | None = None, longest: float | None = None
+    ) -> None:
+        self.blocks = [block for block in blocks if len(block)]
+        self.starts = np.cumsum([0, *map(len, self.blocks)]).astype(np.int64)
+        self.dim = int(blocks[0].shape[1])
+        self.ranks = ranks
+        self.longest = max(map(_longest, self.blocks)) if longest is None else longest
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def take(self, rows: Rows) -> Floats:
+        """Copies of the rows (M, D)."""
+        out = np.empty((len(rows), self.dim), dtype=np.float32)
+        block = np.searchsorted(self.starts, rows, side="right") - 1
+        for i in np.unique(block).tolist():
+            here = block == i
+            out[here] = self.blocks[i][rows[here] - self.starts[i]]
+        return out
+
+    def score(self, query: Floats, rows: Rows) -> Floats:
+        """Inner products (M,) of a query (D,) with rows, independent of which others are asked."""
+        wide = query.astype(np.float64)
+        step = max(1, _AT_ONCE // self.dim)
+        parts = [
+            (self.take(rows[lo : lo + step]) * wide).sum(axis=1) for lo in range(0, len(rows), step)
+        ]
+        return np.concatenate(parts).astype(np.float32) if parts else np.zeros(0, np.float32)
+
+    def best(self, query: Floats, rows: Rows, k: int) -> tuple[Rows, Floats]:
+        """The k best of some rows, ties by rank: rows and scores, both (min(k, M),)."""
+        scores = self.score(query, rows)
+        ranks = rows if self.ranks is None else self.ranks[rows]
+        order = np.lexsort((ranks, -scores))[:k]
+        return rows[order], scores[order]
+
+    def nearest(
+        self, queries: Floats, k: int, candidates: Candidates | None = None
+    ) -> list[tuple[Rows, Floats]]:
+        """Return the k best rows of each query (Q, D), exactly, with their scores; ties by rank."""
+        n = len(self)
+        fetch = min(n, k + _SPARE)
+        near, near_rows = (candidates or self.scan)(queries, fetch)
+        answers = []
+        for query, values, rows in zip(queries, near, near_rows, strict=True):
+            best, scores = self.best(query, rows, k)
+            slack = self._slack(query)
+            if fetch < n and not scores[-1] > values[-1] + slack:
+                best, scores = self.best(query, self._above(query, scores[-1] - slack), k)
+            answers.append((best, scores))
+        return answers
+
+    def scan(self, queries: Floats, fetch: int) -> tuple[Floats, Rows]:
+        """FAISS's exhaustive search, block by block (nothing is copied into an index)."""
+        import faiss
+
+        best_values: Floats | None = None
+        best_rows: Rows | None = None
+        for start, block in zip(self.starts.tolist(), self.blocks, strict=False):
+            values, rows = faiss.knn(
+                queries, block, min(fetch, len(block)), metric=faiss.METRIC_INNER_PRODUCT
+            )
+            rows = rows.astype(np.int64) + start
+            if best_values is None or best_rows is None:
+                best_values, best_rows = values, rows
+                continue
+            values, rows = np.hstack([best_values, values]), np.hstack([best_rows, rows])
+            order = np.argsort(-values, axis=1, kind="stable")[:, :fetch]
+            best_values = np.take_along_axis(values, order, axis=1)
+            best_rows = np.take_along_axis(rows, order, axis=1)
+        assert best_values is not None
+        assert best_rows is not None
+        return best_values, best_rows
+
+    def _above(self, query: Floats, least: float) -> Rows:
+        """Rows whose inner product, as BLAS computes it, is at least ``least``."""
+        block_rows = [
+            np.flatnonzero(block @ query >= least) + start
+            for start, block in zip(self.starts.tolist(), self.blocks, strict=False)
+        ]
+        return np.concatenate(block_rows).astype(np.int64)
+
+    def _slack(self, query: Floats) -> float:
+        """Double the largest error of a float32 inner product (Higham, 2002, §3.1)."""
+        size = float(np.linalg.norm(query.astype(np.float64))) * self.longest
+        return 2.0 * self.dim * 2.0**-24 * size * 1.01
+
+
 class DenseIndex:
     """Vectors with what finds candidates among them.
 
@@ -113,12 +221,10 @@ class DenseIndex:
         self._index: Any = faiss_index
         self._gpu: Any = None
         self._resources: Any = None
-        self._cells: Vectors | None = None
         self.owner: Any = faiss_index
         """Owner of the memory of ``vectors``, if they are a view into it."""
         if kind in ("ivf", "ivfpq"):
             self._index.nprobe = self.numbers["nprobe"]
-            self._cells = Vectors([_centroids(faiss_index)], longest=_longest(faiss_index))
         if kind == "hnsw":
             self._index.hnsw.efSearch = self.numbers["ef_search"]
         if gpu or (gpu is None and kind != "hnsw" and gpu_is_there()):
@@ -144,12 +250,6 @@ class DenseIndex:
         rows: NDArray[np.int64]
         if self._gpu is not None:
             _, rows = self._gpu.search(queries, fetch)
-        elif self._cells is not None:
-            # FAISS would choose the cells by sums that depend on the number of queries.
-            near = self._cells.nearest(queries, self.numbers["nprobe"])
-            cells = np.stack([rows for rows, _ in near])
-            values = np.stack([scores for _, scores in near])
-            _, rows = self._index.search_preassigned(queries, fetch, cells, values)
         else:
             _, rows = self._index.search(queries, fetch)
         return rows.astype(np.int64)
@@ -185,17 +285,6 @@ def import_faiss() -> Any:
     return faiss
 
 
-def read_faiss(path: str) -> Any:
-    """A FAISS index from a file, memory-mapped as far as the installed FAISS can."""
-    faiss = import_faiss()
-    flag = getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP)
-    try:
-        return faiss.read_index(path, flag)
-    except (RuntimeError, MemoryError) as error:
-        reason = (str(error).splitlines() or ["it asks for more memory than there is"])[0]
-        raise EngineError(f"{path} is not a readable FAISS index: {reason}") from error
-
-
 @contextmanager
 def faiss_threads(threads: int) -> Iterator[None]:
     """FAISS's number of threads, set for a while."""
@@ -213,10 +302,5 @@ def _sample(vectors: Vectors, most: int) -> Floats:
     return vectors.take(np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64)))
 
 
-def _centroids(index: Any) -> Floats:
-    centroids: Floats = index.quantizer.reconstruct_n(0, index.nlist)
-    return centroids
-
-
-def _longest(index: Any) -> float:
-    return float(np.linalg.norm(_centroids(index), axis=1).max(initial=0.0))
+def _longest(block: Floats) -> float:
+    return float(np.sqrt((block.astype(np.float64) ** 2).sum(axis=1).max()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 
 from ...corpora.corpus import Corpus, GeneratedCorpus
 from ...errors import EngineError
@@ -12,8 +11,7 @@ from ...kgs.communities import Communities, CommunitySearch, find_communities
 from ...kgs.corpus import PER_RELATION, KGCorpus, fact_lines
 from ...kgs.graph import IntArray, KnowledgeGraph
 from ...kgs.names import Linker
-from ...kgs.pagerank import personalised_pagerank
-from ...kgs.vectors import Floats, TextVectors, best
+from ...kgs.rankings import TextVectors, best, personalised_pagerank
 from ...types import Passage
 from ...worlds.world import World
 from ..analysis import Analyser
@@ -26,16 +24,10 @@ class GraphIndex:
     the entities' passages.
 
     ``page_of``: (N,) place of each entity's passage in the corpus.
-    ``communities``: file that keeps the communities; used if there, found and written if not.
     """
 
-    def __init__(
-        self, graph: KnowledgeGraph, corpus: Corpus, page_of: IntArray,
-        communities: str | Path | None = None,
-    ) -> None:  # fmt: skip
-        self.graph, self.corpus = graph, corpus
-        self.page_of = page_of
-        self._kept = None if communities is None else Path(communities)
+    def __init__(self, graph: KnowledgeGraph, corpus: Corpus, page_of: IntArray) -> None:
+        self.graph, self.corpus, self.page_of = graph, corpus, page_of
         self.fingerprint = f"graph-index:{corpus.digest}:{graph.digest}"
 
     def page(self, entity: int) -> Passage:
@@ -102,13 +94,7 @@ class GraphIndex:
 
     @cached_property
     def communities(self) -> Communities:
-        if self._kept is not None and self._kept.is_file():
-            return Communities.load(self._kept, self.graph)
-        communities = find_communities(self.graph, seed=SEED)
-        if self._kept is not None:
-            self._kept.parent.mkdir(parents=True, exist_ok=True)
-            communities.save(self._kept)
-        return communities
+        return find_communities(self.graph, seed=SEED)
 
     @cached_property
     def community_search(self) -> CommunitySearch:
@@ -127,7 +113,7 @@ class GraphIndex:
         restart = self.linked(text)
         if not restart:
             return []
-        rank: Floats = personalised_pagerank(self.graph, restart)
+        rank = personalised_pagerank(self.graph, restart)
         return [(e, float(rank[e])) for e in best(rank, k, order=self.page_of)]
 
     def similar(self, text: str, k: int) -> list[tuple[int, float]]:
@@ -140,19 +126,17 @@ _KEPT = "_graph_index"
 """Attribute in which a corpus keeps its index, so that both have one lifetime."""
 
 
-def graph_index(
-    corpus: Corpus, world: World | None = None, communities: str | Path | None = None
-) -> GraphIndex:
+def graph_index(corpus: Corpus, world: World | None = None) -> GraphIndex:
     """The index of a corpus that has a graph behind it; one per corpus, shared.
 
     Of a generated world only facts that the corpus states are in the graph: what agents look up is
     what they could have read. Raises ``EngineError`` for a corpus of mere texts.
     """
     index: GraphIndex | None = vars(corpus).get(_KEPT)
-    if index is not None and communities is None:
+    if index is not None:
         return index
     if isinstance(corpus, KGCorpus):
-        index = GraphIndex(corpus.graph, corpus, corpus.page_of, communities)
+        index = GraphIndex(corpus.graph, corpus, corpus.page_of)
     elif world is not None and isinstance(corpus, GeneratedCorpus):
         if len(corpus.page_of) != world.n_entities:
             raise EngineError(
@@ -160,7 +144,7 @@ def graph_index(
                 f"has {world.n_entities}: they do not belong together"
             )
         graph = from_world(world, facts=corpus.stated, name=corpus.name)
-        index = GraphIndex(graph, corpus, corpus.page_of, communities)
+        index = GraphIndex(graph, corpus, corpus.page_of)
     else:
         raise EngineError(
             f"corpus {corpus.name!r} has no graph behind it: use a generated world, or a knowledge "

@@ -2,7 +2,6 @@
 
 from .build import build
 from .engine import DiskBM25Engine, make
-from .files import is_index
-from .stored import StoredCorpus
+from .files import StoredCorpus, is_index
 
 __all__ = ["DiskBM25Engine", "StoredCorpus", "build", "is_index", "make"]

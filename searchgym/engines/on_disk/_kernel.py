@@ -14,8 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .._exhaustive import best_of_all
-from .._kernel import MOST, Weighting, best_k
+from .._kernel import MOST, Weighting, best_k, best_of_all
 
 
 @njit(nogil=True, cache=True)

@@ -41,12 +41,12 @@ from .files import (
     PASSAGES,
     SHARD,
     WIDTHS,
+    StoredCorpus,
     file_of,
     key_of,
     kind_of,
     sum_of,
 )
-from .stored import StoredCorpus
 
 _LONGEST, _REMEMBERED = 64, 1 << 21
 """Length and number of words whose terms are remembered."""

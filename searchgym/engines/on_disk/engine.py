@@ -19,8 +19,7 @@ from ...worlds.world import World
 from ..analysis import REVISION, TermIds
 from ..bm25 import Lexical, analyser_of
 from .build import build
-from .files import is_index, key_of, open_arrays, read_about
-from .stored import StoredCorpus
+from .files import StoredCorpus, is_index, key_of, open_arrays, read_about
 
 
 class DiskBM25Engine(Lexical):

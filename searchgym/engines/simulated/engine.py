@@ -21,10 +21,9 @@ from ...llms.registry import Cached, build_generator
 from ...seeding import derive, unit
 from ...types import CallContext, Charged, Failure, Hit, PageSource, Query, Ranking, Service, Task
 from ...worlds.world import World
-from .parse import Document, as_passage, parse_documents
+from .documents import Document, Shelf, SimulatedPages, as_passage, parse_documents
 from .prompts import STYLES, Role
 from .relevance import Relevance
-from .shelf import Shelf, SimulatedPages
 
 Aliases = Literal["first", "all", "drawn"]
 Kind = Literal["useful", "noisy", "unrelated"]

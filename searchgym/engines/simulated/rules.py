@@ -22,11 +22,9 @@ from ...errors import EngineError
 from ...seeding import derive, stream
 from ...types import Failure, PageSource, Passage, Query, Ranking, Task
 from ...worlds.world import World
+from .documents import Document, Shelf, SimulatedPages
 from .engine import Kind, checked_noise, is_noisy, ranked
-from .parse import Document
-from .relevance import Relevance
-from .shelf import Shelf, SimulatedPages
-from .text import excerpt, mentions, sentences
+from .relevance import Relevance, excerpt, mentions, sentences
 
 _TRIES = 20
 """Other passages looked at per noisy document wanted."""

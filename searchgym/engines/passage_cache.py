@@ -24,7 +24,7 @@ _DIGEST = 16
 Array = NDArray[Any]
 
 
-class KeptRows:
+class RowCache:
     """A row per passage text. Rows of passages that the last corpus did not hold are dropped.
 
     Args:
@@ -92,7 +92,7 @@ class KeptRows:
         self.settings = str(about["settings"])
 
 
-class KeptTerms(KeptRows):
+class TermCache(RowCache):
     """Index terms of passages, as numbers of a vocabulary that only grows."""
 
     def __init__(self, settings: str = "") -> None:
@@ -139,7 +139,7 @@ class KeptTerms(KeptRows):
             raise ValueError("a number without a word")
 
 
-class KeptVectors(KeptRows):
+class VectorCache(RowCache):
     """Vectors (D,) of passages, each of an encoder's digest."""
 
     def vectors(

@@ -162,7 +162,7 @@ def test_a_shard_whose_bytes_changed_is_made_again(
     data = bytearray(shard_path(folder, 1).read_bytes())
     data[-3] ^= 1
     shard_path(folder, 1).write_bytes(data)
-    (folder / "shards" / "000002.npy.tmp").write_bytes(b"half a shard")
+    (folder / "shards" / "000002.npy.part").write_bytes(b"half a shard")
     build_dense(corpus, encoder, folder, shard=100)
     assert content(folder) == before
     shard_path(folder, 1).write_bytes(bytes(data[:500]))

@@ -122,16 +122,6 @@ def test_an_index_is_shared_and_goes_with_its_corpus():
     assert gone() is None
 
 
-def test_communities_are_kept_between_processes(tmp_path):
-    world, corpus = generated()
-    path = tmp_path / "sub" / "communities.npz"
-    spec = {"name": "graph", "mode": "communities", "communities": str(path)}
-    first = build_engine(spec, corpus, world).search(["a film"], 5)
-    written = path.stat().st_mtime_ns
-    assert build_engine(spec, corpus, world).search(["a film"], 5) == first
-    assert path.stat().st_mtime_ns == written
-
-
 def test_texts_alone_are_no_graph():
     from tests.small import CORPUS
 

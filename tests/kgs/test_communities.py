@@ -15,7 +15,7 @@ from searchgym.kgs.build import from_triples, from_world
 from searchgym.kgs.communities import Communities, CommunitySearch, find_communities
 from searchgym.kgs.rankings import TextVectors
 
-from .random_graphs import films, generated, undirected
+from .random_graphs import generated, undirected
 
 
 @pytest.fixture(scope="module")
@@ -49,27 +49,6 @@ def test_equal_seeds_equal_communities(index):
     assert all(
         np.array_equal(a, b) for a, b in zip(again.labels, index.communities.labels, strict=True)
     )
-
-
-def test_they_are_kept_in_a_file(index, tmp_path):
-    path = tmp_path / "communities.npz"
-    index.communities.save(path)
-    kept = Communities.load(path, index.graph)
-    assert kept.sizes == index.communities.sizes
-    with pytest.raises(EngineError, match="another graph"):
-        Communities.load(path, films())
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(EngineError, match="holds no communities"):
-        Communities.load(path, index.graph)
-
-
-def test_many_levels_come_back_in_order(index, tmp_path):
-    """A level's number is a number: the eleventh does not stand beside the second."""
-    entities = len(index.communities.labels[0])
-    labels = tuple(np.full(entities, level, dtype=np.int64) for level in range(12))
-    Communities(labels, index.graph.digest).save(tmp_path / "many.npz")
-    again = Communities.load(tmp_path / "many.npz", index.graph)
-    assert [int(level[0]) for level in again.labels] == list(range(12))
 
 
 def test_an_unlimited_beam_is_the_exhaustive_search(index):
@@ -130,7 +109,7 @@ def test_scores_are_cosines_of_sums(index):
     ]
     np.testing.assert_allclose(vectors.affinity(groups, over, parents), [*near, 0])
     labels = (coarse, fine)
-    search = CommunitySearch(Communities(labels, "x"), vectors)
+    search = CommunitySearch(Communities(labels), vectors)
     unit = [s / n if n else s for s, n in zip(sums, norms, strict=True)]
     up = parent_sum / np.linalg.norm(parent_sum)
     joint = [float((u + up) @ q / np.linalg.norm(q) / np.linalg.norm(u + up)) for u in unit[:2]]

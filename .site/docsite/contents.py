@@ -250,9 +250,10 @@ def board() -> dict[str, Any]:
 
 
 def wrapped(command: str, width: int = 76) -> str:
-    """A command over several lines, each but the last ended by a backslash."""
+    """A command over several lines, each but the last ended by a backslash; none parts an option
+    from its value."""
     lines = [""]
-    for word in command.split(" "):
+    for word in re.split(r" (?=-)", command):
         if lines[-1] and len(lines[-1]) + len(word) > width:
             lines.append("   ")
         lines[-1] += f"{' ' if lines[-1] else ''}{word}"

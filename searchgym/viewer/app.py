@@ -223,7 +223,7 @@ class RunWatcher(Viewer):
                 progress[name] = run.progress()
             except DataError as error:
                 wrong.append(str(error))
-        curves = panels([*progress.values()], [*progress], float(smooth or 0)) if progress else []
+        curves = panels(progress, float(smooth or 0)) if progress else []
         return self.page(
             "watch.html", progress=progress, wrong=wrong, panels=curves, rollouts=self._newest(),
             smooth=smooth, SMOOTHINGS=SMOOTHINGS,

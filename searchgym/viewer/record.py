@@ -161,8 +161,8 @@ def checked(record: Record) -> Record:
     for kind, told, values in (
         (str, "text", texts), (int, "whole number", whole), ((int, float), "number", numbers)
     ):  # fmt: skip
-        for name, value in values:  # type: ignore[attr-defined]
-            if not isinstance(value, kind) and (value is not None or kind is str):  # type: ignore[arg-type]
+        for name, value in values:
+            if not isinstance(value, kind) and (value is not None or kind is str):
                 raise TypeError(f"{name} is no {told}: {value!r:.80}")
     return record
 

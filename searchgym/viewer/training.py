@@ -21,6 +21,7 @@ SHOWN: Mapping[str, tuple[str, ...]] = {
     RL: (*PLAY, *HEALTH), SFT: EXAMPLES, CANDIDATE: CURVE,
 }  # fmt: skip
 """Measures by kind of run, in the order of the page."""
+Line = Sequence[tuple[float, float]]
 RUNNING, FINISHED, STOPPED, WAITING = "running", "finished", "stopped", "waiting"
 _LATEST = 10
 """Steps whose mean duration says how long the rest will take."""
@@ -83,8 +84,8 @@ class RunProgress:
     told: str = ""
     """Progress in words: "step 7 of 14"."""
     left_s: float | None = None
-    curves: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """Rows of the log by what tells them apart: a seed."""
+    lines: Mapping[str, Mapping[str, Line]] = field(default_factory=dict)
+    """Measure → seed ("" if there is one only) → (x, value)."""
     warnings: tuple[Warned, ...] = ()
     x: str = "step"
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -181,7 +182,7 @@ class TrainingRun:
             fraction=min(1.0, done / steps) if steps else None,
             told=f"step {done:,} of {steps:,}" if steps else f"step {done:,}",
             left_s=left if running else None,
-            curves={"": rows},
+            lines=_lines(RL, {"": rows}, "step"),
             warnings=_warnings(rows),
             facts=_facts(rows[-1]) if rows else {},
         )  # fmt: skip
@@ -194,7 +195,7 @@ class TrainingRun:
         return RunProgress(
             SFT, self.folder.name, RUNNING if running else FINISHED if whole else STOPPED,
             fraction=1.0 if whole and not running else None, told=f"step {done:,}",
-            curves={"": rows},
+            lines=_lines(SFT, {"": rows}, "step"),
         )  # fmt: skip
 
     def _candidates(self, agents: Path) -> RunProgress:
@@ -221,35 +222,48 @@ class TrainingRun:
         return RunProgress(
             CANDIDATE, f"{self.folder.name}: candidate agent", state, fraction=min(1.0, fraction),
             told=", ".join(told), left_s=_number(now.get("left_s")) if running else None,
-            curves={f"seed {seed}": curves[seed] for seed in sorted(curves)}, x="episodes",
+            lines=_lines(
+                CANDIDATE, {f"seed {seed}": curves[seed] for seed in sorted(curves)}, "episodes"
+            ), x="episodes",
         )  # fmt: skip
 
 
-def panels(runs: Sequence[RunProgress], names: Sequence[str], smooth: float) -> list[Panel]:
-    """A panel for each measure that the runs' logs hold; runs of the first one's kind.
+def _lines(
+    kind: str, curves: Mapping[str, Sequence[Mapping[str, Any]]], x: str
+) -> dict[str, dict[str, Line]]:
+    """Lines of the measures that the rows of each seed hold."""
+    made: dict[str, dict[str, Line]] = {}
+    for measure in SHOWN[kind]:
+        for seed, rows in curves.items():
+            known = [row for row in rows if x in row]
+            values = [_number(row.get(measure)) for row in known]
+            if line := thinned([float(row[x]) for row in known], values):
+                made.setdefault(measure, {})[seed] = line
+    return made
 
-    ``smooth``: weight of what came before, in [0, 1).
+
+def panels(runs: Mapping[str, RunProgress], smooth: float) -> list[Panel]:
+    """A panel for each measure of runs of the first one's kind.
+
+    Args:
+        runs: By their names.
+        smooth: Weight of what came before, in [0, 1).
     """
-    kind, x = runs[0].kind, runs[0].x
-    several = len([run for run in runs if run.kind == kind]) > 1
+    kind = next(iter(runs.values())).kind
+    alike = {name: run for name, run in runs.items() if run.kind == kind}
     made = []
     for measure in SHOWN.get(kind, ()):
-        lines = {}
-        for run, name in zip(runs, names, strict=True):
-            for seed, rows in run.curves.items() if run.kind == kind else ():
-                known = [row for row in rows if x in row]
-                line = thinned([float(row[x]) for row in known],
-                               [_number(row.get(measure)) for row in known])  # fmt: skip
-                if line:
-                    lines[" ".join(filter(None, [name if several else "", seed]))] = line
+        lines = {
+            " ".join(filter(None, [name if len(alike) > 1 else "", seed])): line
+            for name, run in alike.items()
+            for seed, line in run.lines.get(measure, {}).items()
+        }
         if lines:
             made.append(_panel(label(measure, kind), is_rate(measure), lines, smooth))
     return made
 
 
-def _panel(
-    name: str, unit: bool, lines: Mapping[str, Sequence[tuple[float, float]]], smooth: float
-) -> Panel:
+def _panel(name: str, unit: bool, lines: Mapping[str, Line], smooth: float) -> Panel:
     """Rates are drawn on a scale of 0 to 1, or to 0.1 where they stay below; others from 0 on or,
     where they are negative, from their least value on."""
     values = [y for line in lines.values() for _, y in line]
@@ -269,7 +283,7 @@ def _panel(
         share = (min(max(value, low), high) - low) / (high - low)
         return round(_BOTTOM - (_BOTTOM - _TOP) * share, 1)
 
-    def path(line: Sequence[tuple[float, float]]) -> str:
+    def path(line: Line) -> str:
         return "M" + " L".join(f"{across(at)} {down(value)}" for at, value in line)
 
     drawn = []
@@ -286,7 +300,7 @@ def _panel(
     )  # fmt: skip
 
 
-def smoothed(line: Sequence[tuple[float, float]], weight: float) -> list[tuple[float, float]]:
+def smoothed(line: Line, weight: float) -> list[tuple[float, float]]:
     """Exponential means of a line, each divided by the sum of its weights, as TensorBoard does."""
     made, mean, seen = [], 0.0, 0.0
     for x, y in line:

@@ -40,6 +40,11 @@ def everything(index: Index) -> dict[str, Record]:
     return found
 
 
+@pytest.fixture(scope="module")
+def records(index: Index) -> dict[str, Record]:
+    return everything(index)
+
+
 def test_each_key_finds_its_episode(index: Index, run: Path) -> None:
     lines = [
         json.loads(line)["id"]
@@ -75,10 +80,12 @@ VALUES = {
 
 
 @given(chosen=st.fixed_dictionaries({}, optional=VALUES))
-def test_filters_find_what_a_scan_finds(index: Index, chosen: dict[str, str]) -> None:
+def test_filters_find_what_a_scan_finds(
+    index: Index, records: dict[str, Record], chosen: dict[str, str]
+) -> None:
     expected = [
         key
-        for key, record in everything(index).items()
+        for key, record in records.items()
         if all(TESTS[name](record, value) for name, value in chosen.items())
     ]
     found = listing(index, Filter.of(chosen | {"sort": "files"}), size=1000)
@@ -86,8 +93,10 @@ def test_filters_find_what_a_scan_finds(index: Index, chosen: dict[str, str]) ->
     assert found.total == len(expected)
 
 
-def test_words_find_what_was_asked_written_and_shown(index: Index) -> None:
-    for record in list(everything(index).values())[::7]:
+def test_words_find_what_was_asked_written_and_shown(
+    index: Index, records: dict[str, Record]
+) -> None:
+    for record in list(records.values())[::7]:
         hits = [hit for turn in record.turns for hit in turn.hits]
         for text in (record.question, record.turns[-1].text, *(h.text for h in hits[:1])):
             words = " ".join(text.replace("<", " ").split()[:4])
@@ -114,9 +123,8 @@ def test_pages_and_neighbours_follow_the_list(index: Index) -> None:
         assert after == (keys[at + 1] if at < 39 else None)
 
 
-def test_changes_pair_by_question(index: Index) -> None:
+def test_changes_pair_by_question(index: Index, records: dict[str, Record]) -> None:
     rows = changes(index, Side("rules", None), Side("oracle", None))
-    records = everything(index)
     assert len(rows) == 40
     for row in rows:
         a, b = records[row["a_key"]], records[row["b_key"]]

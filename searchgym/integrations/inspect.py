@@ -20,12 +20,9 @@ import asyncio
 from itertools import islice
 from typing import Any
 
-from ..envs.session import METRICS, Session
-from ..envs.unwrap import search_env
+from ..envs.session import METRICS
 from ..errors import EpisodeError
-from ..seeding import derive
-from .text import harmless
-from .trl import one_row
+from .common import Host, earned
 
 try:
     from inspect_ai import Task
@@ -46,28 +43,27 @@ def search_task(
     """Return the environment's tasks with their solver and scorer.
 
     Args:
-        env: An environment, wrapped or not, its id, or a Gymnasium spec.
+        env, tokenizer: As of :class:`~searchgym.integrations.common.Host`.
         limit: Number of tasks, the first ones; by default all.
-        tokenizer: Name or folder of the model's tokenizer, whose special tokens no result holds;
-            by default those of all common families.
         seed: Seed of everything random in the episodes.
 
     Raises:
         CardError: rules that one growing conversation cannot follow.
     """
-    inner, clean = search_env(env), harmless(tokenizer)
-    one_row(inner)
-    samples = []
-    for task in islice(inner.tasks, limit):
-        *before, user = (clean(m["content"]) for m in Session(inner, task.id).messages)
-        messages = [ChatMessageSystem(content=system) for system in before if system]
-        samples.append(
-            Sample(id=task.id, input=[*messages, ChatMessageUser(content=user)], metadata={})
+    host = Host(env, tokenizer)
+    roles = {"system": ChatMessageSystem, "user": ChatMessageUser}
+    samples = [
+        Sample(
+            id=task.id, metadata={},
+            input=[roles[m["role"]](content=m["content"])
+                   for m in host.messages(host.session(task.id))],
         )
-    name = inner.spec.id if inner.spec is not None else type(inner).__name__
+        for task in islice(host.env.tasks, limit)
+    ]  # fmt: skip
+    name = host.env.spec.id if host.env.spec is not None else type(host.env).__name__
     return Task(
         dataset=MemoryDataset(samples, name=name),
-        solver=play(inner, tokenizer=tokenizer, seed=seed),
+        solver=play(host.env, tokenizer=tokenizer, seed=seed),
         scorer=episode_return(),
     )
 
@@ -79,19 +75,17 @@ def play(env: Any, *, tokenizer: Any = None, seed: int = 0) -> Solver:
     Raises:
         EpisodeError: the engine failed: Inspect counts an error, not a score of 0.
     """
-    inner, clean = search_env(env), harmless(tokenizer)
+    host = Host(env, tokenizer)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         name = str(state.sample_id)
-        session = Session(inner, name, key=derive(seed, "inspect", name, state.epoch))
+        session = host.session(name, seed, "inspect", name, state.epoch)
         while not session.done:
             state = await generate(state)
             step = await asyncio.to_thread(session.step, state.output.completion)
             if not step.done:
-                state.messages.append(ChatMessageUser(content=clean(step.text).strip()))
-        if session.reward is None:
-            raise EpisodeError("the engine failed, so the episode has no return")
-        state.store.set(_PLAYED, {"return": session.reward, "metrics": session.metrics})
+                state.messages.append(ChatMessageUser(content=host.answer(step.text)))
+        state.store.set(_PLAYED, {"return": earned(session), "metrics": session.metrics})
         return state
 
     return solve

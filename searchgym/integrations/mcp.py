@@ -24,8 +24,7 @@ from ..envs.session import Session
 from ..envs.unwrap import search_env
 from ..errors import EpisodeError, MissingExtraError, SearchGymError, unknown
 from ..seeding import derive
-from .text import harmless
-from .trl import native, one_row
+from .common import harmless, native, one_row
 
 _RESET: dict[str, Any] = {
     "type": "object",

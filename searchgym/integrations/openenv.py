@@ -32,7 +32,7 @@ from ..errors import CardError
 from ..seeding import derive
 from ..serve import guard, is_quick, time_queries
 from ..tools.retrieval import SearchTool
-from .text import harmless
+from .common import harmless
 
 try:
     from fastapi.exception_handlers import request_validation_exception_handler

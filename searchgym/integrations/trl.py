@@ -27,14 +27,12 @@ baselines and advantages. Written for TRL 1.16 (``pip install -e ".[trl]"``).
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 from ..core.episode import Episode
 from ..core.rollout import run_episodes
-from ..dialects.prompts import PUBLISHED
 from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
@@ -44,7 +42,7 @@ from ..llms.foreign import neutralise
 from ..llms.prompts import text_ends
 from ..seeding import derive
 from ..text import blocks
-from .toolset import methods
+from .common import methods, native, one_row, only_row
 
 
 def dataset(env: Any, tokenizer: Any) -> Any:
@@ -142,7 +140,7 @@ def environment(env: Any, tokenizer: Any, *, seed: int = 0) -> Factory:
         seed: Seed of everything random in the episodes but the model's sampling.
 
     Raises:
-        CardError: rules that one growing conversation cannot follow (:func:`one_row`).
+        CardError: rules that one growing conversation cannot follow.
     """
     inner = search_env(env)
     one_row(inner)
@@ -274,7 +272,7 @@ def rollout(
         seed: Seed of the episodes and of what is sampled.
 
     Raises:
-        CardError: rules under which an episode is no single sequence (:func:`one_row`).
+        CardError: rules under which an episode is no single sequence.
     """
     inner = search_env(env)
     one_row(inner)
@@ -295,49 +293,6 @@ def rollout_reward(
 
 
 # --- parts --------------------------------------------------------------------------------------
-def native(env: SearchEnv) -> SearchEnv:
-    """Return the environment in the dialect of frameworks that call tools and wrap results by
-    themselves; ``instructions``, which are written for another dialect, are left out, with a
-    warning where they are one's own."""
-    told = env.rules.instructions
-    if told is not None and told not in PUBLISHED:
-        warnings.warn(
-            "the environment's own instructions are not used where a framework calls its tools: "
-            f"{told!r:.60}; write them into the model's system prompt, and make the environment "
-            "without instructions",
-            stacklevel=3,
-        )
-    return env.under(dialect="json_tools+native", instructions=None)
-
-
-def one_row(env: SearchEnv, *, draws: bool = False) -> None:
-    """Refuse rules that edit what a policy has read, which would need several sequences for one
-    episode, and curricula that would never learn.
-
-    Args:
-        env: The environment.
-        draws: True if its curriculum chooses the tasks; else a data set does.
-
-    Raises:
-        CardError: naming the rule, or a curriculum that adapts.
-    """
-    if env.curriculum.adapts and not draws:
-        raise CardError(
-            f"the curriculum {type(env.curriculum).__name__} learns from the tasks it chooses, and "
-            "here the data set chooses them: take one that follows a schedule, such as "
-            "'scheduled', or train with searchgym.Trainer"
-        )
-    rules = env.rules
-    edits = {"page_stub_chars": rules.page_stub_chars is not None, "judge": rules.judge,
-             "delegate": rules.delegate}  # fmt: skip
-    for name, on in edits.items():
-        if on:
-            raise CardError(
-                f"{name} edits the context, so that an episode is several sequences, and this "
-                f"trainer takes one: make the environment without {name}"
-            )
-
-
 def _task_id(prompt: Any) -> str:
     if isinstance(prompt, list) and prompt and "task_id" in prompt[-1]:
         return str(prompt[-1]["task_id"])
@@ -353,17 +308,11 @@ def _row(episode: Episode, policy: Any, end: int) -> tuple[Any, ...]:
     broken = outcome is not None and outcome.end == "infra_error"
     total = None if broken else float(sum(turn.reward for turn in episode.turns))
     metrics = {} if outcome is None or broken else dict(outcome.parts)
-    rows = policy.rows(episode)
-    if not rows:  # the prompt leaves no room for a first turn, or the first turn failed
+    row = only_row(policy.rows(episode), episode.config.episode_id, "TRL")
+    if row is None:  # the prompt leaves no room for a first turn, or the first turn failed
         request = policy.ask(episode.requests()[0]) if episode.phase != "done" else None
         ids = list(request.prompt) if isinstance(request, GenRequest) else [end]
         return ids, [end], [0.0], [0], total, metrics
-    if len(rows) > 1:
-        raise EpisodeError(
-            f"episode {episode.config.episode_id!r} became {len(rows)} sequences, and TRL takes "
-            "one: use the dialect's plain form, or train with searchgym.Trainer"
-        )
-    row = rows[0]
     first = int(row.sampled.argmax())
     ids, logp, mask = row.ids[first:].tolist(), row.logp[first:].tolist(), row.loss_mask[first:]
     kept = mask.astype(int).tolist()

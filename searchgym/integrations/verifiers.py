@@ -20,13 +20,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from ..envs.search import SearchEnv
-from ..envs.session import Session
-from ..envs.unwrap import search_env
-from ..errors import EpisodeError
-from ..seeding import derive
-from .text import harmless
-from .trl import one_row
+from .common import Host, earned
 
 try:
     import httpx
@@ -68,9 +62,9 @@ class SearchGymTaskset(vf.Taskset[SearchGymTask, SearchGymTasksetConfig]):
 
     def load(self) -> Iterable[SearchGymTask]:
         """Yield each task with its instructions and question."""
-        env, clean = made(self.config), harmless(self.config.tokenizer)
-        for task in env.tasks:
-            *system, user = (clean(m["content"]) for m in Session(env, task.id).messages)
+        host = host_of(self.config)
+        for task in host.env.tasks:
+            *system, user = (m["content"] for m in host.messages(host.session(task.id)))
             data = SearchGymData(
                 id=task.id, name=task.id, task_id=task.id, prompt=user,
                 system_prompt="".join(system) or None,
@@ -78,17 +72,15 @@ class SearchGymTaskset(vf.Taskset[SearchGymTask, SearchGymTasksetConfig]):
             yield SearchGymTask(data, self.config.task)
 
 
-def made(config: SearchGymTasksetConfig) -> SearchEnv:
-    """Return the environment of a taskset.
+def host_of(config: SearchGymTasksetConfig) -> Host:
+    """Return a taskset's environment.
 
     Raises:
         CardError: rules that one growing conversation cannot follow.
     """
     import gymnasium as gym
 
-    env = search_env(gym.make(config.env, **config.options))
-    one_row(env)
-    return env
+    return Host(gym.make(config.env, **config.options), config.tokenizer)
 
 
 class SearchGymHarnessConfig(vf.HarnessConfig):
@@ -109,15 +101,9 @@ class SearchGymHarness(vf.Harness[SearchGymHarnessConfig]):
     NEEDS_CONTAINER = False
 
     async def launch(
-        self,
-        ctx: Any,
-        trace: Any,
-        runtime: Any,
-        endpoint: str,
-        secret: str,
-        mcp_urls: dict[str, str],
-        data: Any,
-    ) -> Any:
+        self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str,
+        mcp_urls: dict[str, str], data: Any,
+    ) -> Any:  # fmt: skip
         """Send the conversation to the interception server, which records the answer."""
         system, prompt = self.resolve_prompt(data)
         messages = [{"role": "system", "content": system}] if system else []
@@ -148,8 +134,7 @@ class SearchGymEnv(vf.Env[SearchGymEnvConfig]):
 
     def __init__(self, config: SearchGymEnvConfig) -> None:
         super().__init__(config)
-        self._made = made(config.taskset)
-        self._clean = harmless(config.taskset.tokenizer)
+        self._host = host_of(config.taskset)
         self._played: Counter[str] = Counter()
 
     async def run(self, task: Any, agents: Any) -> None:
@@ -160,16 +145,14 @@ class SearchGymEnv(vf.Env[SearchGymEnvConfig]):
         """
         name = task.data.task_id
         self._played[name] += 1
-        key = derive(self.config.taskset.seed, "verifiers", name, self._played[name])
-        session = Session(self._made, name, key=key)
+        seed = self.config.taskset.seed
+        session = self._host.session(name, seed, "verifiers", name, self._played[name])
         async with agents.player.interaction(task) as interaction:
             segment = await interaction.turn()
             while not segment.terminated:
                 step = await asyncio.to_thread(session.step, segment.last_reply)
                 if step.done:
                     break
-                segment = await interaction.turn(self._clean(step.text).strip())
-        if (reward := session.reward) is None:
-            raise EpisodeError("the engine failed, so the episode has no reward")
-        interaction.trace.record_reward("reward", reward)
+                segment = await interaction.turn(self._host.answer(step.text))
+        interaction.trace.record_reward("reward", earned(session))
         interaction.trace.record_metrics(session.metrics)

@@ -35,7 +35,7 @@ from ..core.episode import Episode
 from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
-from ..errors import CardError, EngineError, EpisodeError
+from ..errors import CardError, EngineError
 from ..llms.base import Completion, GenRequest, Sampling, require_own_distribution
 from ..llms.prompts import text_ends
 from ..llms.tokens import Reader, cut, stop_end
@@ -43,7 +43,7 @@ from ..policies.external import ExternalPolicy
 from ..policies.model_folder import AUTO, default_renderer
 from ..seeding import derive
 from ..serve import Batcher
-from .trl import one_row
+from .common import one_row, only_row
 
 try:
     from omegaconf import OmegaConf
@@ -235,15 +235,9 @@ class SearchAgentLoop(AgentLoopBase):
 
     def _output(self, session: Session, reward: float, told: _Told) -> AgentLoopOutput:
         name = session.episode.config.episode_id
-        rows = self.shared.policy.rows(session.episode)
-        if len(rows) > 1:
-            raise EpisodeError(
-                f"episode {name!r} became {len(rows)} sequences, and verl takes one: use the "
-                "dialect's plain form, or train with searchgym.Trainer"
-            )
+        row = only_row(self.shared.policy.rows(session.episode), name, "verl")
         start = len(told.prompt)
-        if rows:
-            row = rows[0]
+        if row is not None:
             ids, logp = row.ids[start:].tolist(), row.logp[start:].tolist()
             mask = row.loss_mask[start:].astype(int).tolist()
         else:  # the first turn left nothing

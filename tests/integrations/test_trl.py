@@ -17,6 +17,7 @@ from transformers import GenerationConfig
 
 from searchgym.errors import CardError
 from searchgym.integrations import trl as bridge
+from searchgym.integrations.common import native
 from searchgym.llms.base import Sampling
 from tests.integrations.scene import BrokenEngine, chat_tokenizer, scene
 from tests.llms import tiny
@@ -323,7 +324,7 @@ def test_an_answer_counts_whichever_token_ends_the_turn(tmp_path):
     end, other = words.convert_tokens_to_ids(["<|im_end|>", "<|im_start|>"])
     words.eos_token = words.pad_token = "<|endoftext|>"
     env = scene()
-    task = bridge.native(env).tasks[0]
+    task = native(env).tasks[0]
 
     def paid(last):
         made = bridge.environment(env, words)()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import searchgym
 from searchgym.cli.main import build
@@ -22,9 +22,9 @@ from tests.cli.conftest import SMALL, Cli
 
 
 @cache
-def application() -> typer.Typer:
+def application() -> Any:
     """For help pages, which change nothing in it."""
-    return build()
+    return typer.main.get_command(build())
 
 
 def commands() -> list[tuple[str, ...]]:
@@ -33,7 +33,7 @@ def commands() -> list[tuple[str, ...]]:
             yield (*path, name)
             yield from walk(child, (*path, name))
 
-    found = list(walk(typer.main.get_command(build()), ()))
+    found = list(walk(application(), ()))
     assert len(found) > 12
     return found
 

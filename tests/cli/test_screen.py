@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from searchgym.cards import cards
 from searchgym.cli.agents import named, short

@@ -411,6 +411,7 @@ for i in range(10**6):
 """
 
 
+@pytest.mark.contract
 def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     done = 0

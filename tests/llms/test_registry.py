@@ -195,6 +195,7 @@ def test_threads_get_one_answer(tmp_path: Path) -> None:
     assert all(r == results[0] and len(r) == 20 for r in results)
 
 
+@pytest.mark.contract
 def test_kill_9(tmp_path: Path) -> None:
     """Two processes draw the same requests, killed at random moments: both said the same, and what
     either said is still the answer."""

@@ -118,6 +118,7 @@ train(*made(), Path(sys.argv[1]), save_every=1, report=lambda p: print(p.step, f
 """
 
 
+@pytest.mark.contract
 def test_kill_9_loses_at_most_what_was_not_saved(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     env = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -10,7 +10,7 @@ from typing import Any
 from searchgym.evaluation.machine import note_machine
 from searchgym.llms.base import Sampling
 from searchgym.llms.sft import SftTrainer, train
-from searchgym.policies.note import save_note
+from searchgym.policies.model_folder import save_note
 
 
 def train_to_play(

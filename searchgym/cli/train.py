@@ -245,9 +245,9 @@ def run(
 ) -> None:  # fmt: skip
     """Train to the end, or until Ctrl-C, which saves; raises ``KeyboardInterrupt`` then."""
     from ..rl.launch import config_of
-    from ..rl.log import require
+    from ..rl.log import require_trackers
 
-    require(log)
+    require_trackers(log)
     config_of(plan)
     from ..rl.processes import launched  # not before it is known that torch is there
 

@@ -22,65 +22,39 @@ does both.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .axes import (
-    AXES,
-    Axis,
-    DifficultyVector,
-    TaskPool,
-    blur,
-    checked_difficulty,
-    difficulty_of,
-    number_table,
-)
-from .base import CURRICULA, Curriculum, Driver, Lent, Uniform, is_told, make_curriculum, next_task
+from .axes import AXES as AXES
+from .axes import Axis as Axis
+from .axes import DifficultyVector as DifficultyVector
+from .axes import TaskPool as TaskPool
+from .axes import blur as blur
+from .axes import checked_difficulty as checked_difficulty
+from .axes import difficulty_of as difficulty_of
+from .axes import number_table as number_table
+from .base import CURRICULA as CURRICULA
+from .base import Curriculum as Curriculum
+from .base import Driver as Driver
+from .base import Lent as Lent
+from .base import Uniform as Uniform
+from .base import is_told as is_told
+from .base import make_curriculum as make_curriculum
+from .base import next_task as next_task
 
 if TYPE_CHECKING:
-    from .per_task import PerTask as PerTask
-    from .scheduled import AfterSuccess as AfterSuccess
-    from .scheduled import ScalingInter as ScalingInter
-    from .scheduled import Scheduled as Scheduled
-    from .scheduled import ZeroSearchNoise as ZeroSearchNoise
-    from .stages import MaskSearch as MaskSearch
-    from .stages import Staged as Staged
-    from .weighted import DifficultyPool as DifficultyPool
-    from .weighted import SelfPaced as SelfPaced
-    from .weighted import SuccessBand as SuccessBand
-    from .windows import AxisBandit as AxisBandit
-    from .windows import LevelBand as LevelBand
+    from .choices import DifficultyPool as DifficultyPool
+    from .choices import MaskSearch as MaskSearch
+    from .choices import SelfPaced as SelfPaced
+    from .choices import Staged as Staged
+    from .choices import SuccessBand as SuccessBand
+    from .drivers import AfterSuccess as AfterSuccess
+    from .drivers import AxisBandit as AxisBandit
+    from .drivers import LevelBand as LevelBand
+    from .drivers import PerTask as PerTask
+    from .drivers import ScalingInter as ScalingInter
+    from .drivers import Scheduled as Scheduled
+    from .drivers import ZeroSearchNoise as ZeroSearchNoise
 
 _LAZY = {path.partition(":")[2]: path.partition(":")[0] for path in CURRICULA.shipped.values()}
 """Classes that are imported when they are first asked for: an environment needs few of them."""
-
-__all__ = [
-    "AXES",
-    "CURRICULA",
-    "AfterSuccess",
-    "Axis",
-    "AxisBandit",
-    "Curriculum",
-    "DifficultyPool",
-    "DifficultyVector",
-    "Driver",
-    "Lent",
-    "LevelBand",
-    "MaskSearch",
-    "PerTask",
-    "ScalingInter",
-    "Scheduled",
-    "SelfPaced",
-    "Staged",
-    "SuccessBand",
-    "TaskPool",
-    "Uniform",
-    "ZeroSearchNoise",
-    "blur",
-    "checked_difficulty",
-    "difficulty_of",
-    "is_told",
-    "make_curriculum",
-    "next_task",
-    "number_table",
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -118,7 +118,6 @@ def is_told(
 
 
 def _params(curriculum: Curriculum, task: Task | None) -> Mapping[str, float]:
-    """A curriculum's parameters; ``CardError`` if it gives no mapping."""
     params = curriculum.params(task)
     if not isinstance(params, Mapping):
         raise CardError(
@@ -225,18 +224,18 @@ CURRICULA = Registry(
     "curriculum",
     {
         "uniform": _HERE + "base:Uniform",
-        "scheduled": _HERE + "scheduled:Scheduled",
-        "zerosearch": _HERE + "scheduled:ZeroSearchNoise",
-        "scaling_inter": _HERE + "scheduled:ScalingInter",
-        "after_success": _HERE + "scheduled:AfterSuccess",
-        "per_task": _HERE + "per_task:PerTask",
-        "staged": _HERE + "stages:Staged",
-        "masksearch": _HERE + "stages:MaskSearch",
-        "band": _HERE + "windows:LevelBand",
-        "bandit": _HERE + "windows:AxisBandit",
-        "self_paced": _HERE + "weighted:SelfPaced",
-        "success_band": _HERE + "weighted:SuccessBand",
-        "pool": _HERE + "weighted:DifficultyPool",
+        "scheduled": _HERE + "drivers:Scheduled",
+        "zerosearch": _HERE + "drivers:ZeroSearchNoise",
+        "scaling_inter": _HERE + "drivers:ScalingInter",
+        "after_success": _HERE + "drivers:AfterSuccess",
+        "per_task": _HERE + "drivers:PerTask",
+        "staged": _HERE + "choices:Staged",
+        "masksearch": _HERE + "choices:MaskSearch",
+        "band": _HERE + "drivers:LevelBand",
+        "bandit": _HERE + "drivers:AxisBandit",
+        "self_paced": _HERE + "choices:SelfPaced",
+        "success_band": _HERE + "choices:SuccessBand",
+        "pool": _HERE + "choices:DifficultyPool",
     },
     package="searchgym.curricula",
 )

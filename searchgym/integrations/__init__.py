@@ -2,7 +2,7 @@
 
 One module per project, and none imports its project before it is used. They stand on the public
 :class:`~searchgym.envs.session.Session` and
-:class:`~searchgym.policies.external.ExternalPolicy`, and a user imports the module by name::
+:class:`~searchgym.policies.causal_lm.ExternalPolicy`, and a user imports the module by name::
 
     from searchgym.integrations import trl
 

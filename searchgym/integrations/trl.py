@@ -266,7 +266,7 @@ def rollout(
     Args:
         env: An environment, wrapped or not, its id, or a Gymnasium spec.
         renderer: How episodes become tokens: ``"plain"``, ``"chat"``, … as of
-            :class:`~searchgym.policies.external.ExternalPolicy`; ``"auto"`` takes chat where the
+            :class:`~searchgym.policies.causal_lm.ExternalPolicy`; ``"auto"`` takes chat where the
             tokenizer has a template.
         sampling: Sampling of a turn; ``max_tokens`` is a turn's.
         seed: Seed of the episodes and of what is sampled.

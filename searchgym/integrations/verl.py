@@ -39,7 +39,7 @@ from ..errors import CardError, EngineError
 from ..llms.base import Completion, GenRequest, Sampling, require_own_distribution
 from ..llms.prompts import text_ends
 from ..llms.tokens import Reader, cut, stop_end
-from ..policies.external import ExternalPolicy
+from ..policies.causal_lm import ExternalPolicy
 from ..policies.model_folder import AUTO, default_renderer
 from ..seeding import derive
 from ..serve import Batcher
@@ -120,7 +120,7 @@ class SearchAgentLoop(AgentLoopBase):
         env: An environment's id.
         options: Its keywords.
         renderer: How episodes become tokens, as of
-            :class:`~searchgym.policies.external.ExternalPolicy`; ``"auto"`` takes chat where the
+            :class:`~searchgym.policies.causal_lm.ExternalPolicy`; ``"auto"`` takes chat where the
             tokenizer has a template.
         max_tokens: Tokens of a turn, as far as ``rollout.response_length`` leaves room.
         seed: Seed of everything random in the episodes but what the server samples.
@@ -260,7 +260,7 @@ class SearchAgentLoop(AgentLoopBase):
 
 
 def _ids(asked: GenRequest) -> tuple[int, ...]:
-    """The prompt, which :class:`~searchgym.policies.external.ExternalPolicy` writes in ids."""
+    """The prompt, which :class:`~searchgym.policies.causal_lm.ExternalPolicy` writes in ids."""
     return tuple(int(i) for i in asked.prompt)  # type: ignore[arg-type]
 
 

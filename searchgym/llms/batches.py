@@ -29,17 +29,25 @@ class HasIds(Protocol):
 Row = TypeVar("Row", bound=HasIds)
 
 
-def micro_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+def micro_batches(
+    lengths: Sequence[int], tokens: int, rows: Sequence[int] | None = None
+) -> Iterator[list[int]]:
     """Yield indices of rows that go through the model together: rows of similar length, at most
-    ``tokens`` with padding (a longer row goes alone). Every index comes once."""
+    ``tokens`` with padding (a longer row goes alone). Every index comes once.
+
+    ``rows``: how many rows of at most that length each index stands for, which stay together.
+    """
     if tokens < 1:
         raise EngineError(f"the token budget must be at least 1, got {tokens}")
     part: list[int] = []
+    count = 0
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if part and lengths[i] * (len(part) + 1) > tokens:
+        more = 1 if rows is None else rows[i]
+        if part and lengths[i] * (count + more) > tokens:
             yield part
-            part = []
+            part, count = [], 0
         part.append(i)
+        count += more
     if part:
         yield part
 

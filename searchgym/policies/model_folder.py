@@ -1,7 +1,8 @@
-"""Model folders: saving a trained model as transformers and PEFT load it, and asking it again."""
+"""Model folders: the prompt format beside the weights, and asking a model as it was trained."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,72 +13,85 @@ from ..llms.adapters import is_model
 from ..llms.base import Sampling, check_sampling
 from ..llms.models import resolve
 from ..objects import load_known
-from ..storage.files import writing
-from .causal_lm import RENDERERS, CausalLMPolicy
-from .note import read_note, save_note
+from ..storage.files import read_json, write_whole
+from ..utils.trust import check_allowed, refuse, registered_only
+from .causal_lm import RENDERERS, CausalLMPolicy, renderer_parts
 
 if TYPE_CHECKING:
     from .renderer import Renderer
-    from .trainable import TrainableLM
+
+
+NOTE = "searchgym.json"
+
+
+def save_note(
+    folder: str | os.PathLike[str],
+    renderer: str | Mapping[str, Any] | None,
+    sampling: Sampling,
+    freeze: Sequence[str] = (),
+) -> None:
+    """Write ``searchgym.json`` into a model's folder.
+
+    Args:
+        renderer: Prompt format, by name or as a table; None: one that has no name.
+        sampling: Sampling of the model in training. Its stop strings belong to the format, the
+            rest is a record (``load_policy(as_trained=True)`` applies it).
+        freeze: Patterns of parameters to freeze when the model is trained on, as ``TrainableLM``
+            takes them.
+    """
+    note: dict[str, Any] = {"sampling": sampling._asdict()}
+    if renderer is not None:
+        note["renderer"] = renderer if isinstance(renderer, str) else dict(renderer)
+    if freeze:
+        note["freeze"] = list(freeze)
+    write_whole(Path(folder) / NOTE, json.dumps(note, indent=1))
+
+
+def read_note(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read ``{"renderer": …, "sampling": {…}, "freeze": […]}``; empty for other models.
+
+    Raises:
+        DataError: the file cannot be read, or holds something else.
+        CardError: it names a renderer of somebody's own, or an option of a renderer that is no
+            switch or number, and is not trusted.
+    """
+    path = Path(folder) / NOTE
+    try:
+        note = read_json(path)
+    except FileNotFoundError:
+        return {}
+    if not isinstance(note, dict):
+        raise DataError(f"{path} holds a {type(note).__name__}, expected a table")
+    freeze = note.get("freeze", [])
+    if not isinstance(note.get("sampling", {}), dict) or not (
+        isinstance(freeze, list) and all(isinstance(pattern, str) for pattern in freeze)
+    ):
+        raise DataError(f"{path}: 'sampling' is a table and 'freeze' a list of patterns")
+    if (renderer := note.get("renderer")) is not None:
+        with registered_only(path):
+            _check_renderer(path, renderer)
+    return note
+
+
+def _check_renderer(path: Path, renderer: Any) -> None:
+    if not isinstance(renderer, str | dict):
+        raise DataError(f"{path}: 'renderer' is a name or a table, got {renderer!r:.80}")
+    try:
+        use, options = renderer_parts(renderer)
+    except EngineError as error:
+        raise DataError(f"{path}: {error}") from error
+    if use not in RENDERERS:
+        check_allowed(use)
+    for name, value in options.items():
+        if not (value is None or isinstance(value, bool | int | float) or name == "unstable"):
+            refuse(f"the option {name!r} of a renderer")  # such as another chat template
+
 
 AUTO = "auto"
 """The renderer that a model's folder names, else chat where the tokenizer has a template."""
 EVALUATION = Sampling(temperature=0.0)
 """Sampling of every language model unless told otherwise, trained here or not: greedy, at
 most 256 tokens a turn."""
-
-
-def save_model(
-    lm: TrainableLM,
-    folder: str | os.PathLike[str],
-    *,
-    adapter: bool = False,
-    policy: CausalLMPolicy | None = None,
-    write: bool = True,
-) -> Path:
-    """Save a model's trained weights, tokenizer and prompt format.
-
-    Args:
-        folder: Target folder; created if it does not exist.
-        adapter: Save LoRA adapters alone, as a PEFT folder. By default they are merged into the
-            weights, and the folder stands by itself.
-        policy: The policy whose renderer and sampling are noted in ``searchgym.json``.
-        write: True if this process writes. Of several processes with sharded weights all must
-            call, and one writes.
-
-    Returns:
-        The folder.
-
-    Raises:
-        EngineError: ``adapter`` without adapters, or of a model that is in no folder.
-        DataError: the folder cannot be written (disk full).
-    """
-    from safetensors import SafetensorError
-
-    folder = Path(folder)
-    weights = None if adapter else lm.merged()
-    if adapter:
-        lm.require_adapter()
-    if not write:
-        return folder
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            if weights is None:
-                lm.save_adapter(folder)
-            else:
-                lm.save_weights(folder, weights)
-        except SafetensorError as error:  # disk full
-            raise DataError(f"{folder} cannot be written: {error}") from error
-        lm.tokenizer.save_pretrained(folder)
-    policy = policy or lm.latest_policy
-    if policy is not None:
-        same = lm.latest_policy is not None and policy.renderer is lm.latest_policy.renderer
-        renderer = lm.latest_renderer if same else None
-        if not isinstance(renderer, str | Mapping):
-            renderer = renderer_name(policy.renderer)
-        save_note(folder, renderer, policy.sampling, lm.freeze)
-    return folder
 
 
 def _maker(folder: Path) -> str:

@@ -62,7 +62,20 @@ class Renderer(Protocol):
         ...
 
 
-class PlainRenderer:
+class _OwnTexts:
+    """The policy's own texts, by a tokenizer."""
+
+    tokenizer: Any
+    encode: Callable[[str], Ids]
+
+    def spell(self, segments: Sequence[Segment], text: str) -> Spelt:
+        return spelt(self.tokenizer, self.encode(text))
+
+    def heard(self, segments: Sequence[Segment], completion: Completion) -> Completion:
+        return completion
+
+
+class PlainRenderer(_OwnTexts):
     """Renderer for base models: the segments' texts, one after the other, after the tokenizer's own
     beginning-of-text token if it has one (``bos`` overrides that)."""
 
@@ -86,12 +99,6 @@ class PlainRenderer:
         pieces = zip(request.segments, encoders, strict=False)
         return self._start + tuple(_content(s, written, encode) for s, encode in pieces)
 
-    def spell(self, segments: Sequence[Segment], text: str) -> Spelt:
-        return spelt(self.tokenizer, self.encode(text))
-
-    def heard(self, segments: Sequence[Segment], completion: Completion) -> Completion:
-        return completion
-
 
 class BareRenderer(PlainRenderer):
     """Renderer of all but the instructions, which never change: for small models that were trained
@@ -102,7 +109,7 @@ class BareRenderer(PlainRenderer):
         return super().render(request._replace(segments=kept), written)
 
 
-class ChatRenderer:
+class ChatRenderer(_OwnTexts):
     """Renderer for chat models: segments as messages of the tokenizer's chat template.
 
     The policy's segments are the assistant's messages; runs of all others are the user's, except
@@ -189,12 +196,6 @@ class ChatRenderer:
             pieces += [content, after]
         return tuple(pieces)
 
-    def spell(self, segments: Sequence[Segment], text: str) -> Spelt:
-        return spelt(self.tokenizer, self.encode(text))
-
-    def heard(self, segments: Sequence[Segment], completion: Completion) -> Completion:
-        return completion
-
     def _offered(self, request: TurnRequest) -> list[dict[str, Any]]:
         dialect = get_dialect(request.dialect)
         if not getattr(dialect, "native", False):
@@ -268,7 +269,6 @@ class ChatRenderer:
 
 
 def _fingerprint(renderer: Any, **options: Any) -> str:
-    """A renderer's class, and a digest of its tokenizer and options."""
     told = [Codec(renderer.tokenizer).describe(), options]
     said = json.dumps(told, sort_keys=True, default=lambda o: getattr(o, "__qualname__", str(o)))
     return f"{type(renderer).__name__}:{hashlib.blake2b(said.encode(), digest_size=8).hexdigest()}"

@@ -66,8 +66,6 @@ class _Turn(NamedTuple):
 
 
 class _Building:
-    """A row that still grows."""
-
     def __init__(self, context: int) -> None:
         self.context = context
         self.ids: list[int] = []

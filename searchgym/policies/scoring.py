@@ -138,7 +138,6 @@ def _pass(
     model: Any, rows: Sequence[TrainingRow], pad: int, entropy: bool, measures: Collection[str],
     among: Sequence[int],
 ) -> Iterator[_Found]:  # fmt: skip
-    """Yield what is asked for of all sampled tokens, some tokens at a time."""
     import torch
 
     extra = right_padded(getattr(model, "module", model), rows, pad)  # DistributedDataParallel's

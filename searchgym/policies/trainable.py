@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ..errors import EngineError, MissingExtraError
+from ..errors import DataError, EngineError
 from ..llms.acceleration import compile_layers
 from ..llms.adapters import plain_name, with_adapters
 from ..llms.caches import tokens_that_fit
@@ -20,26 +19,17 @@ from ..llms.causal import check_length, loaded
 from ..llms.models import name_of
 from ..llms.transformers_generator import TransformersGenerator
 from ..storage.checkpoint import full_tensor, placed
+from ..storage.files import writing
 from .causal_lm import CausalLMPolicy
-from .model_folder import AUTO, default_renderer, save_model
-from .note import read_note
+from .lora import Lora as Lora
+from .lora import add_adapters, tied_names
+from .model_folder import AUTO, default_renderer, read_note, renderer_name, save_note
 from .rows import TrainingRow
 from .scoring import TokenScores, score
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Parameter
-
-
-class Lora(NamedTuple):
-    """Low-rank adapters (Hu et al., arXiv 2106.09685), without dropout, so that the policy that
-    samples is the one that is trained."""
-
-    rank: int = 16
-    alpha: int = 32
-    """Adapters are scaled by ``alpha / rank``."""
-    targets: str | tuple[str, ...] = "all-linear"
-    """Names of the layers that get adapters; ``"all-linear"``: all but the output layer."""
 
 
 REFERENCE = "reference."
@@ -327,16 +317,53 @@ class TrainableLM:
         policy: CausalLMPolicy | None = None,
         write: bool = True,
     ) -> Path:
-        """Save model, tokenizer and prompt format as ``transformers`` loads them, adapters merged;
-        ``adapter=True`` saves the adapters alone, as a PEFT folder. Arguments and errors as of
-        :func:`~searchgym.policies.model_folder.save_model`."""
-        return save_model(self, folder, adapter=adapter, policy=policy, write=write)
+        """Save trained weights, tokenizer and prompt format as ``transformers`` loads them.
+
+        Args:
+            folder: Target folder; created if it does not exist.
+            adapter: Save LoRA adapters alone, as a PEFT folder. By default they are merged into the
+                weights, and the folder stands by itself.
+            policy: The policy whose renderer and sampling are noted in ``searchgym.json``.
+            write: True if this process writes. Of several processes with sharded weights all must
+                call, and one writes.
+
+        Raises:
+            EngineError: ``adapter`` without adapters, or of a model that is in no folder.
+            DataError: the folder cannot be written (disk full).
+        """
+        from safetensors import SafetensorError
+
+        folder = Path(folder)
+        weights = None if adapter else self.merged()
+        if adapter:
+            self.require_adapter()
+        if not write:
+            return folder
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                if weights is None:
+                    self.save_adapter(folder)
+                else:
+                    self.save_weights(folder, weights)
+            except SafetensorError as error:  # disk full
+                raise DataError(f"{folder} cannot be written: {error}") from error
+            self.tokenizer.save_pretrained(folder)
+        latest = self.latest_policy
+        policy = policy or latest
+        if policy is not None:
+            same = latest is not None and policy.renderer is latest.renderer
+            renderer = self.latest_renderer if same else None
+            if not isinstance(renderer, str | Mapping):
+                renderer = renderer_name(policy.renderer)
+            save_note(folder, renderer, policy.sampling, self.freeze)
+        return folder
 
     def save_weights(self, folder: str | os.PathLike[str], weights: Mapping[str, Tensor]) -> None:
         """Save a whole state dict (:meth:`merged`) with the model's configuration. Tied weights are
         written once."""
         whole = dict(weights)
-        for tied in _tied(self.model):
+        for tied in tied_names(self.model):
             for name in tied[1:]:
                 if whole[name].equal(whole[tied[0]]):
                     whole[name] = whole[tied[0]]  # one tensor: transformers writes it once
@@ -394,45 +421,6 @@ class TrainableLM:
         return made
 
 
-_KERNELS_READ = re.compile(r".*\.(dt_proj|(mamba|mixer)\.out_proj)")
-
-
-def _read_by_kernels(model: Any) -> list[str]:
-    """Return the names of the layers whose weights a state-space kernel reads past their
-    ``forward``: an adapter around one would change nothing."""
-    return [name for name, _ in model.named_modules() if _KERNELS_READ.fullmatch(name)]
-
-
-def add_adapters(model: Any, lora: Lora, seed: int) -> Any:
-    """Add adapters to the layers of ``model`` in place; returns PEFT's wrapper around it. Global
-    random number generators are left alone."""
-    if not isinstance(lora, Lora):
-        raise EngineError(f"lora must be a Lora such as Lora(rank=16), got {lora!r:.80}")
-    try:
-        import peft
-    except ImportError as error:
-        raise MissingExtraError("LoRA", "lora") from error
-    import torch
-
-    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
-    config = peft.LoraConfig(
-        r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, task_type="CAUSAL_LM",
-        exclude_modules=_read_by_kernels(model) or None,
-    )  # fmt: skip
-    device = model.device
-    # the model's own GPU and no other: each that is touched is started, at some 400 MB
-    gpus = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
-        torch.default_generator.manual_seed(seed)
-        for gpu in gpus:
-            with torch.cuda.device(gpu):
-                torch.cuda.manual_seed(seed)
-        try:
-            return peft.get_peft_model(model, config)
-        except ValueError as error:
-            raise EngineError(f"adapters cannot be added: {error}") from error
-
-
 def _save_merged(lm: TrainableLM) -> None:
     """Make ``lm.model.save_pretrained`` write merged weights. As it is, it would write the names of
     adapted layers, which no checkpoint has, and loading would start from random weights."""
@@ -447,17 +435,6 @@ def _save_merged(lm: TrainableLM) -> None:
         trained.save_weights(folder, trained.merged())
 
     lm.model.save_pretrained = save_pretrained
-
-
-def _tied(model: Any) -> list[list[str]]:
-    """Groups of names, as in the checkpoint, that share one tensor."""
-    groups: dict[tuple[Any, ...], list[str]] = {}
-    for name, value in model.state_dict().items():
-        local = value.to_local() if hasattr(value, "to_local") else value  # a shard (FSDP2)
-        if local.numel():
-            key = (local.device, local.data_ptr(), local.shape)
-            groups.setdefault(key, []).append(plain_name(name))
-    return [names for names in groups.values() if len(names) > 1]
 
 
 def _freeze(model: Any, patterns: Sequence[str]) -> None:

@@ -1,10 +1,10 @@
-from .advantages.among import Among as Among
+from .advantages.base import Among as Among
 from .advantages.base import DrawingOver as DrawingOver
 from .advantages.base import Over as Over
 from .advantages.base import Relative as Relative
 from .advantages.group_relative import grpo_advantages as grpo_advantages
 from .advantages.group_relative import rloo_advantages as rloo_advantages
-from .critics.base import ValueModel as ValueModel
+from .critics import ValueModel as ValueModel
 from .data import UniformTasks as UniformTasks
 from .losses.base import ON_POLICY as ON_POLICY
 from .losses.base import WeightedLoss as WeightedLoss
@@ -30,6 +30,7 @@ from .rollouts.mcts import SearchNode as SearchNode
 from .rollouts.mcts import backed_up as backed_up
 from .signals import Anchor as Anchor
 from .signals import GoldLogp as GoldLogp
+from .signals import asked_row as asked_row
 from .signals import in_columns as in_columns
 from .signals import part as part
 from .signals import total as total

@@ -22,7 +22,6 @@ from .slots.samples import sample_batch
 
 if TYPE_CHECKING:
     from ..llms.base import Sampling
-    from .recipe import Recipe
 
 
 TRACKED = ("reward", "em", "searches", "entropy", "completion_length", "truncated")
@@ -260,7 +259,6 @@ def warn_of_idle_options(recipe: Recipe, run: RunFacts) -> None:
 
 
 def _given(recipe: Recipe, place: str) -> frozenset[str]:
-    """The options that a recipe's table names for an object."""
     slot, _, number = place.partition(".")
     assert slot in REGISTRY
     entry: Any = recipe.table.get(slot)
@@ -313,7 +311,6 @@ def require_members_that_differ(recipe: Recipe, sampling: Sampling) -> None:
 
 
 def _compares_members(recipe: Recipe) -> bool:
-    """Check whether a loss compares members (pairs of DPO)."""
     return any(loss.whole_groups for loss in recipe.loss)
 
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CardError, DataError, MissingExtraError, unknown
 from ..evaluation.machine import note_machine
 from ..llms.models import is_here, resolve
-from ..policies.model_folder import require_renderer, sampling_of
-from ..policies.note import read_note
+from ..policies.model_folder import read_note, require_renderer, sampling_of
 from ..storage.files import read_json, write_whole
 from ..utils.trust import check_sources, named_sources, registered_only
-from .critics.registry import check_critic_table
+from .critics import check_critic_table
 from .diagnostics import require_members_that_differ
 from .log import CHECKPOINT, LOG, Log
 from .recipe import DEFAULTS, SEVERAL, Recipe, read
@@ -319,7 +318,7 @@ def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
     """
     try:
         from ..policies.trainable import Lora, TrainableLM
-        from .critics.registry import make_critic
+        from .critics import make_critic
         from .processes import Processes, SingleProcess, launched
         from .trainer import Trainer
     except ImportError as error:

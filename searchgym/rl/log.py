@@ -125,7 +125,7 @@ class TensorBoard:
         self._writer.close()
 
 
-class Remembered:
+class RemoteRun:
     """Weights & Biases or Trackio, whose calls are the same: a run of the project ``searchgym``,
     named after the folder, that goes on if it is resumed. Their own environment variables count
     (``WANDB_MODE=offline``)."""
@@ -152,11 +152,11 @@ def identity(out: Path) -> str:
 
 def _wandb(out: Path, plan: Mapping[str, Any], first: int) -> Tracker:
     name = out.resolve().name
-    return Remembered("wandb", name=name, id=identity(out), dir=str(out), config=dict(plan))
+    return RemoteRun("wandb", name=name, id=identity(out), dir=str(out), config=dict(plan))
 
 
 def _trackio(out: Path, plan: Mapping[str, Any], first: int) -> Tracker:
-    return Remembered("trackio", name=identity(out), config=dict(plan))
+    return RemoteRun("trackio", name=identity(out), config=dict(plan))
 
 
 TRACKERS: Mapping[str, Callable[[Path, Mapping[str, Any], int], Tracker]] = {
@@ -167,7 +167,7 @@ TRACKERS: Mapping[str, Callable[[Path, Mapping[str, Any], int], Tracker]] = {
 """Name, which is the package's and the extra's too, → maker from (folder, plan, first step)."""
 
 
-def require(names: Sequence[str]) -> None:
+def require_trackers(names: Sequence[str]) -> None:
     """Check names before anything is loaded: ``CardError`` for an unknown one,
     ``MissingExtraError`` for a package that is not installed."""
     for name in names:
@@ -186,13 +186,13 @@ class Trackers:
         plan: The run's plan, for the trackers' records.
         first: The first step that will be written.
 
-    Raises as :func:`require`.
+    Raises as :func:`require_trackers`.
     """
 
     def __init__(
         self, names: Sequence[str], out: Path, plan: Mapping[str, Any], first: int
     ) -> None:
-        require(names)
+        require_trackers(names)
         self._all = [TRACKERS[name](out, plan, first) for name in dict.fromkeys(names)]
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:

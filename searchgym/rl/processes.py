@@ -180,7 +180,6 @@ class Processes(SingleProcess):
             torch.distributed.destroy_process_group()
 
     def _all_gather(self, shard: list[Any]) -> list[list[Any]]:
-        """Each process's shard, by the process's index."""
         if self.count == 1:
             return [shard]
         shards: list[Any] = [None] * self.count

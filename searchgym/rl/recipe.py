@@ -20,7 +20,7 @@ from ..policies.model_folder import sampling_of
 from ..policies.scoring import TOKEN_MEASURES
 from ..scoring.metrics import RL, SOMETIMES
 from ..storage.checkpoint import under
-from .critics.registry import check_critic_table
+from .critics import check_critic_table
 from .data import ByCurriculum, UniformTasks
 from .measures import loss_metrics
 from .recipe_files import read, shipped
@@ -307,7 +307,6 @@ UNREAD_SCALE = (
 
 
 def _who_provides(name: str) -> str:
-    """Suggest the registered objects that provide a need."""
     names = []
     for slot, paths in REGISTRY.items():
         for known, path in paths.items():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .ops.tokens import require_rows
-from .slots.protocols import RewardTransform, RunFacts
+from .slots.protocols import Coef, RewardTransform, RunFacts
 from .slots.records import Floats, Group, Rewards, Signals, wider
 
 
@@ -26,9 +26,7 @@ class Weighted(RewardTransform):
         self.weights = {k: float(v) for k, v in (weights or {"return": 1.0}).items()}
         self.requires = frozenset(self.weights)
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         outcome = np.array(rewards.outcome)
         for name, weight in self.weights.items():
             outcome = outcome + coef.get(f"w_{name}", weight) * signals[name]
@@ -50,9 +48,7 @@ class PerTurn(RewardTransform):
         self.signal, self.weight = signal, float(weight)
         self.requires = frozenset({signal})
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         weight = coef.get(f"w_{self.signal}", self.weight)
         return Rewards(rewards.outcome, added(rewards.turns, weight * signals[self.signal]))
 
@@ -76,9 +72,7 @@ class InformationGain(RewardTransform):
         self.weight, self.logs, self.signal = float(weight), logs, signal
         self.requires = frozenset({signal})
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         known = signals[self.signal] if self.logs else np.exp(signals[self.signal])
         gain = coef.get("information_gain", self.weight) * np.diff(known, axis=1)
         return Rewards(rewards.outcome, added(rewards.turns, gain))
@@ -134,9 +128,7 @@ class Overlong(RewardTransform):
         )
         return {"longest": reason}
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         less = overlong_penalty(
             torch.from_numpy(signals["length"]),
             longest=self.longest,

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -44,27 +44,9 @@ FREE = ("steps", "save_every", "save_rollouts")
 """Options that a resumed run may change."""
 
 
-class TrainerState(Protocol):
-    """State of a trainer that settings and checkpoints read and restore."""
-
-    lm: Any
-    policy: Any
-    env: Any
-    recipe: Any
-    config: Any
-    critic: Any
-    reference: Any
-    roles: Any
-    monitor: Any
-    processes: Any
-    updater: Any
-    steps: int
-    metrics: dict[str, float]
-
-
-def settings_of(run: TrainerState) -> dict[str, dict[str, Any]]:
-    """Tables of settings: training options, recipe, player, environment, and a digest of the
-    weights that are not trained."""
+def settings_of(run: Any) -> dict[str, dict[str, Any]]:
+    """Tables of a trainer's settings: training options, recipe, player, environment, and a digest
+    of the weights that are not trained."""
     policy, env = run.policy, run.env
     config = {name: value for name, value in asdict(run.config).items() if name not in FREE}
     return {
@@ -102,7 +84,7 @@ def _digest(value: Any) -> str:
     return hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
 
 
-def save_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
+def save_checkpoint(run: Any, path: str | os.PathLike[str]) -> None:
     """Save trained weights, optimizer, slots, warnings and counters; the old file stays until the
     new one is whole and on disk. All processes of a run call this, the main one writes.
 
@@ -130,7 +112,7 @@ def save_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
         write_state(Path(path), tensors, header)
 
 
-def load_checkpoint(run: TrainerState, path: str | os.PathLike[str]) -> None:
+def load_checkpoint(run: Any, path: str | os.PathLike[str]) -> None:
     """Restore a run as :func:`save_checkpoint` found it.
 
     Raises:
@@ -277,7 +259,6 @@ def _step_of(line: bytes) -> int | None:
 
 
 def _by_token(adv: Tensor, place: int, count: int) -> list[float]:
-    """(count,) advantages of a trajectory's sampled tokens."""
     mine = adv[place].detach().double().cpu().numpy()
     return np.broadcast_to(mine, (count,) if mine.ndim == 0 else mine.shape)[:count].tolist()
 

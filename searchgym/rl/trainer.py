@@ -29,8 +29,7 @@ from ..rewards.registry import FINAL, TURN
 from ..storage.files import FolderLock
 from ..types import Agent
 from .asynchronous.rollouts import AsyncRollouts
-from .credit import compare, score_groups
-from .critics.base import ValueModel
+from .critics import ValueModel
 from .diagnostics import (
     CollapseMonitor,
     compares_groups,
@@ -55,7 +54,7 @@ from .run_folder import ROLLOUTS, SavedRollouts, load_checkpoint, save_checkpoin
 from .slots.batch import Batch
 from .slots.protocols import Learner, Replay, RunFacts
 from .slots.records import POLICY, Scored, TaskPlan, Workers
-from .update import Updater, batch_logp, batch_measures
+from .update import Updater, batch_logp, batch_measures, compare, score_groups
 
 OUT_OF_MEMORY = (
     "step {}: the device is out of memory. Less is needed with fewer tokens at once (train.tokens, "
@@ -224,7 +223,6 @@ class Trainer:
             yield
 
     def _stamp(self) -> tuple[int, int] | None:
-        """Identity of the checkpoint on disk."""
         path = None if self.out is None else self.out / CHECKPOINT
         if path is None or not path.exists():
             return None
@@ -327,7 +325,6 @@ class Trainer:
         return metrics
 
     def _play(self, workers: Workers) -> list[Scored]:
-        """Play one round of groups and reward them."""
         recipe, config = self.recipe, self.config
 
         def plan(count: int) -> list[TaskPlan]:

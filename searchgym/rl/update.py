@@ -1,7 +1,9 @@
-"""The update of a training step: a batch with advantages becomes losses, gradients, new weights.
+"""The update of a training step: groups become advantages, losses, gradients, new weights.
 
 A batch is split into mini-batches, one optimizer update each, and these into micro-batches, which
-go through the model together. Several processes share the micro-batches of an update.
+go through the model together. Several processes share the micro-batches of an update. The functions
+at the top also serve whatever looks at a recipe's credit without training
+(``searchgym_agents.lab``).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..errors import CardError, EngineError
+from ..llms.batches import micro_batches
 from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.rows import TrainingRow
 from ..policies.trainable import TrainableLM
@@ -22,9 +25,77 @@ from ..storage.checkpoint import full_tensor
 from ..utils.hardware import give_back
 from .measures import loss_metrics
 from .processes import SingleProcess
-from .recipe import Recipe, TrainConfig
-from .slots.batch import Batch, Mean, Output, Totals, in_lines
-from .slots.protocols import Result
+from .recipe import UNREAD_SCALE, Recipe, TrainConfig
+from .slots.batch import Batch, Estimate, Mean, Output, Totals, in_lines
+from .slots.protocols import Coef, Result
+from .slots.records import Floats, Group, Rewards, Scored, Signals, Workers
+
+
+def score_groups(recipe: Recipe, groups: Sequence[Group], workers: Workers) -> list[Scored]:
+    """Measure and reward played groups.
+
+    Raises:
+        CardError: an episode is not finished, and the rollout does not say that it truncates.
+    """
+    if not recipe.rollout.truncates:
+        _require_finished(recipe, groups)
+    measured: list[dict[str, Floats]] = [{} for _ in groups]
+    for signal in recipe.signal:
+        for known, new in zip(measured, signal.measure(groups, workers), strict=True):
+            known.update(new)
+    return [
+        Scored(group, signals, reward_group(recipe, group, signals, workers.coef))
+        for group, signals in zip(groups, measured, strict=True)
+    ]
+
+
+def _require_finished(recipe: Recipe, groups: Sequence[Group]) -> None:
+    for member in (m for g in groups for m in g.members):
+        if not member.finished:
+            raise CardError(
+                f"{type(recipe.rollout).__name__} stopped in episode "
+                f"{member.episode.config.episode_id!r} before its end (phase "
+                f"{member.episode.phase!r}): play it to the end, or, if such episodes are to be "
+                "trained on, say truncates = True in the class"
+            )
+
+
+def reward_group(
+    recipe: Recipe, group: Group, signals: Signals, coef: Mapping[str, float]
+) -> Rewards:
+    """Apply a recipe's reward transforms to a measured group."""
+    broken = np.array([m.broken for m in group.members])
+    rewards = Rewards(np.where(broken, np.nan, 0.0))
+    for transform in recipe.reward:
+        rewards = transform.apply(group, signals, rewards, coef)
+    return rewards
+
+
+def compare(recipe: Recipe, batch: Batch, coef: Mapping[str, float]) -> None:
+    """Fill in a batch's advantages, and the clip scale and mask that come with them.
+
+    Raises:
+        CardError: the estimator gives no ``Estimate``, or factors that no loss reads.
+    """
+    name = type(recipe.advantage).__name__
+    estimate = recipe.advantage.estimate(batch, coef)
+    if not isinstance(estimate, Estimate):
+        raise CardError(
+            f"{name}.estimate gave a {type(estimate).__name__}, not an Estimate "
+            "(searchgym.rl.slots.batch): return Estimate(advantages)"
+        )
+    shapes = batch.mask.shape[:1], batch.mask.shape
+    if estimate.adv.shape not in shapes:
+        raise CardError(
+            f"{name}.estimate gave advantages of shape {tuple(estimate.adv.shape)}; expected one "
+            f"for each trajectory, {tuple(shapes[0])}, or for each token, {tuple(shapes[1])}"
+        )
+    if estimate.clip_scale is not None and not recipe.scales_clip:
+        raise CardError(f"{name} {UNREAD_SCALE}")
+    batch.credit = estimate
+    batch.notes |= estimate.notes
+    if estimate.mask is not None:
+        batch.narrow(estimate.mask)
 
 
 class Updater:
@@ -41,7 +112,7 @@ class Updater:
         self.lm, self.recipe, self.config, self.processes = lm, recipe, config, processes
         self.optimizers = self._fresh_optimizers()
 
-    def update(self, batch: Batch, coef: Mapping[str, float], step: int) -> dict[str, float]:
+    def update(self, batch: Batch, coef: Coef, step: int) -> dict[str, float]:
         """Make all updates on the batch of a step; returns metrics, means over updates.
 
         Raises:
@@ -77,13 +148,13 @@ class Updater:
         means = {name: value / updates for name, value in sums.items()}
         return {**means, "lr": config.lr * factor}
 
-    def _prepare(self, batch: Batch, coef: Mapping[str, float]) -> None:
+    def _prepare(self, batch: Batch, coef: Coef) -> None:
         """Let losses that must do so look at the whole mini-batch, under the current weights."""
         prepare_losses(
             self.recipe, batch, coef, lambda: batch_logp(self.processes, batch, self.lm.logp)
         )
 
-    def _backward(self, batch: Batch, coef: Mapping[str, float]) -> dict[str, float]:
+    def _backward(self, batch: Batch, coef: Coef) -> dict[str, float]:
         """Accumulate one update's gradients over micro-batches; losses divide by ``totals``, so
         that the parts add up to the whole. Returns metrics, weighted means."""
         totals = batch.totals
@@ -108,7 +179,7 @@ class Updater:
         sums, counts = self.processes.all_reduce_sum(sums), self.processes.all_reduce_sum(counts)
         return {name: value / (counts.get(name) or 1.0) for name, value in sums.items()}
 
-    def _loss(self, batch: Batch, totals: Totals, coef: Mapping[str, float]) -> Result:
+    def _loss(self, batch: Batch, totals: Totals, coef: Coef) -> Result:
         scored = self.lm.score(batch.rows, entropy=self.recipe.needs("entropy"))
         width = batch.mask.shape[1]
         logp = in_lines(scored.logp.cpu(), batch.members, width)
@@ -120,7 +191,6 @@ class Updater:
         return total_loss(self.recipe, Output(logp, entropy), batch, totals, coef)
 
     def _minibatches(self, batch: Batch, step: int, epoch: int) -> Iterator[list[int]]:
-        """Yield the indices of each update's trajectories."""
         if self.config.minibatches == 1:
             yield list(range(len(batch)))
             return
@@ -132,24 +202,12 @@ class Updater:
     def _micro_batches(self, batch: Batch) -> Iterator[list[int]]:
         """Yield the indices of this process's trajectories that go through the model together:
         those of similar length, so that there is little padding."""
-
-        def rows_of(unit: list[int]) -> list[TrainingRow]:
-            return [row for i in unit for row in batch.members[i].rows]
-
-        def length(unit: list[int]) -> int:
-            return max(map(len, rows_of(unit)), default=0)
-
-        part: list[int] = []
-        rows = longest = 0
-        for unit in sorted(self.processes.shard(self._units(batch)), key=length):
-            new = rows_of(unit)
-            wider = max(longest, length(unit))
-            if rows and wider * (rows + len(new)) > self.config.tokens:
-                yield part
-                part, rows, wider = [], 0, length(unit)
-            part, rows, longest = part + unit, rows + len(new), wider
-        if rows:
-            yield part
+        lengths = [list(map(len, member.rows)) for member in batch.members]
+        units = [u for u in self.processes.shard(self._units(batch)) if any(lengths[i] for i in u)]
+        longest = [max(n for i in unit for n in lengths[i]) for unit in units]
+        rows = [sum(len(lengths[i]) for i in unit) for unit in units]
+        for part in micro_batches(longest, self.config.tokens, rows):
+            yield [i for k in part for i in units[k]]
 
     def _units(self, batch: Batch) -> list[list[int]]:
         """Indices of trajectories that must stay together: each alone, or whole groups."""
@@ -162,9 +220,7 @@ class Updater:
         return optimizers_of(self.lm.model, self.config.lr, self.config.muon_lr)
 
 
-def prepare_losses(
-    recipe: Recipe, batch: Batch, coef: Mapping[str, float], logp: Callable[[], Tensor]
-) -> None:
+def prepare_losses(recipe: Recipe, batch: Batch, coef: Coef, logp: Callable[[], Tensor]) -> None:
     """Note in a mini-batch what losses find out from all of it; ``logp`` gives (N, T) under the
     current weights, and is asked at most once."""
     output = None
@@ -175,9 +231,7 @@ def prepare_losses(
         batch.notes |= loss.prepare(batch, output, coef)
 
 
-def total_loss(
-    recipe: Recipe, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-) -> Result:
+def total_loss(recipe: Recipe, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
     """Sum a recipe's losses, each times its coefficient; and their metrics."""
     total = torch.zeros(())
     metrics: dict[str, float | Mean] = {}

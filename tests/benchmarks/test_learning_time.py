@@ -10,8 +10,8 @@ import torch
 
 from searchgym.rl.recipe import shipped
 from tests.benchmarks.table import show
+from tests.rl.learners import trained
 from tests.rl.lookup import success
-from tests.rl.test_learning import trained
 
 pytestmark = pytest.mark.benchmark
 

@@ -15,9 +15,8 @@ from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.flow import play as play_flowing
 from tests.benchmarks.table import show
 from tests.policies.eager import NAME
-from tests.policies.players import WORDS, model
+from tests.policies.players import WORDS, Tools, model
 from tests.policies.talks import Talk, converse
-from tests.policies.test_rows import Tools
 from tests.small import TASKS, episode
 
 pytestmark = pytest.mark.benchmark

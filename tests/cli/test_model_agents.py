@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.policies.note import read_note
+from searchgym.policies.model_folder import read_note
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.rl.launch import Plan
 from searchgym.rl.log import read_log

@@ -30,8 +30,7 @@ from searchgym.errors import CardError, DataError, EngineError, SearchGymError
 from searchgym.evaluation.journal import trajectories_of
 from searchgym.llms.causal import load
 from searchgym.llms.registry import build_generator
-from searchgym.policies.model_folder import EVALUATION, load_policy
-from searchgym.policies.note import save_note
+from searchgym.policies.model_folder import EVALUATION, load_policy, save_note
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.rl.launch import Plan, build
 from searchgym.storage import files

@@ -17,7 +17,7 @@ from searchgym.core.messages import messages_of, schemas, text_of
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.spaces import ChatSpace
 from searchgym.errors import CardError, EngineError
-from searchgym.policies.external import ExternalPolicy
+from searchgym.policies.causal_lm import ExternalPolicy
 from searchgym.policies.renderer import ChatRenderer
 from tests.llms import tiny
 

@@ -18,7 +18,7 @@ from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym_agents.methods.istar import ImplicitReward
 from searchgym_agents.methods.mrt import GoldChance, mrt_advantages
 from searchgym_agents.methods.pav import ProverProgress, best_of, recall
-from tests.methods.credit import close, estimate, turns
+from tests.methods.trees import close, estimate, turns
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.trainers import trainer, weights
 

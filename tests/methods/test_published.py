@@ -28,18 +28,21 @@ from searchgym.types import (
     ToolResult,
     ToolSpec,
 )
-from searchgym_agents.methods.c_grpo import CGrpo, connected_share
+from searchgym_agents.methods.answer_rewards import (
+    NamedCall,
+    call_match,
+    rung,
+    set_f1,
+    smoothed_mean,
+)
 from searchgym_agents.methods.clip_delta import of_turns
-from searchgym_agents.methods.deep_researcher import set_f1
-from searchgym_agents.methods.esearch_r1 import Costs
-from searchgym_agents.methods.fathom import Calls, Fathom
-from searchgym_agents.methods.frugal_rag import frugal
-from searchgym_agents.methods.search_gen_v import weighted_share
-from searchgym_agents.methods.search_llm import smoothed_mean
-from searchgym_agents.methods.smart_search import query_score
-from searchgym_agents.methods.step_search import gains, redundancy
-from searchgym_agents.methods.sweet_spot import rung
-from searchgym_agents.methods.tool_rl import NamedCall, call_match
+from searchgym_agents.methods.evidence_rewards import (
+    CGrpo,
+    connected_share,
+    redundancy,
+    weighted_share,
+)
+from searchgym_agents.methods.search_costs import Calls, Costs, Fathom, frugal, query_score
 from tests.small import PASSAGES, TASKS, episode, play
 
 FULL = "search_r1+parallel+judge+delegate+access"
@@ -234,7 +237,6 @@ def test_rlsp() -> None:
 
 # --- steps ------------------------------------------------------------------------------------
 def test_step_search() -> None:
-    assert gains([[0.5, 0.1], [0.4, 0.6], [0.5, 0.6]]) == pytest.approx([0.3, 0.25, 0])
     assert redundancy(["p1", "p1", "p2", "p3"], {"p3"}) == 0.5
     got = earned({"use": "step_search", "step": 1.0, "keywords": 0}, ONE, ONE, TWO, RIGHT)
     assert got == [0.5, -1, 0.5, 1]

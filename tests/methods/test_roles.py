@@ -17,7 +17,6 @@ from searchgym.agents.simple import FunctionAgent
 from searchgym.core.episode import Episode, run_tools
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
-from searchgym.rl.credit import score_groups
 from searchgym.rl.launch import Plan
 from searchgym.rl.measures import episode_metrics, role_metrics
 from searchgym.rl.recipe import Recipe
@@ -35,6 +34,7 @@ from searchgym.rl.slots.records import (
 )
 from searchgym.rl.slots.samples import sample_batch
 from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.rl.update import score_groups
 from searchgym.types import CallContext, Failure, Hit, Query, Ranking, ToolCall
 from searchgym_agents.methods.asides import Aside, ask
 from searchgym_agents.methods.cosearch import Ranked, _Ranking, clusters, ndcg, order_of

@@ -11,14 +11,14 @@ import torch
 
 from searchgym.rl.advantages.group_relative import grpo_advantages
 from searchgym.rl.ops.turns import standardized, turn_returns
-from searchgym.rl.signals import Influence
 from searchgym.rl.slots.batch import Batch
 from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
 from searchgym.rl.slots.samples import sample_batch
 from searchgym_agents.methods.a2tgpo import clip_factor, per_root
+from searchgym_agents.methods.answer_rewards import NamedCall
 from searchgym_agents.methods.decs import redundant_turns
-from searchgym_agents.methods.infopo import gate
+from searchgym_agents.methods.infopo import Influence, gate
 from searchgym_agents.methods.matchtir import greedy, optimal, similarity, transport
 from searchgym_agents.methods.noisy_grpo import gain
 from searchgym_agents.methods.otb import otb_advantages
@@ -26,9 +26,8 @@ from searchgym_agents.methods.salt import Edge
 from searchgym_agents.methods.spa_rl import TurnProgress
 from searchgym_agents.methods.ss_grpo import stage_advantages
 from searchgym_agents.methods.thr import influence
-from searchgym_agents.methods.tool_rl import NamedCall
 from searchgym_agents.methods.verl_rank import effective_rank, entropy_rank, shaped
-from tests.methods.credit import close, estimate, turns
+from tests.methods.trees import close, estimate, turns
 from tests.rl.colours import TASKS, player, setting
 
 # --- turn_mix: MatchTIR, MAPO, UI-S1 ----------------------------------------------------------

@@ -9,14 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+import searchgym  # noqa: F401  (registers the environments)
+from searchgym.core.episode import Episode
+from searchgym.core.rollout import step
 from searchgym.llms.base import Completion, Floats, GenRequest, Ids, Sampling, check, request_key
 from searchgym.llms.prompts import Codec
 from searchgym.llms.tokens import Reader, cut
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
+from searchgym.policies.rows import TrainingRow
+from searchgym.policies.trainable import TrainableLM
 from searchgym.seeding import stream
 from searchgym.types import Failure
 from tests.llms import tiny
+from tests.small import lookup
 
 WORDS = tiny.tokenizer()
 KINDS = ("qwen2", "llama", "lfm2", "gpt_neox")
@@ -112,3 +118,58 @@ def spelled(text: str, draw: np.random.Generator) -> Ids:
         ids += WORDS(text[at : at + step], split_special_tokens=True)["input_ids"]
         at += step
     return tuple(ids)
+
+
+TEXTS = (
+    "<think> hm </think><search> Aldor founder </search> and more that is cut",
+    "<search> Mira Venn 東京 </search>",
+    "<search>\n\nosten</search>",
+    "<access> https://w.example/Osten </access>\n\n",
+    "<access> https://w.example/Aldor </access>",
+    "<judge> bad </judge>", "<judge> good </judge>",
+    "<task> Who founded Aldor? </task>",
+    "no action at all née", "", " ", "<answer></answer>",
+)  # fmt: skip
+ANSWER = "<answer> Quell </answer> trailing"
+EDITED: dict[str, Any] = {
+    "dialect": "search_r1+judge+delegate+access",
+    "judge": True,
+    "delegate": True,
+    "page_stub_chars": 40,
+    "max_turns": 9,
+}
+
+
+class Tools:
+    """``tests.small.lookup`` as a toolbox."""
+
+    def run(self, calls: Any) -> Any:
+        return lookup(calls)
+
+
+class Watched:
+    """A policy whose completions are written down as they come: (request, completion) by turn."""
+
+    def __init__(self, texts: list[str], renderer: Any = "plain") -> None:
+        self.texts = iter([*texts, *[ANSWER] * 20])
+        self.generator = Tells(lambda request: next(self.texts))
+        self.policy = CausalLMPolicy(self.generator, renderer, seed=len(texts))
+        self.said: list[tuple[GenRequest, Completion]] = []
+
+    def act(self, requests: Any) -> list[str]:
+        completions = self.policy.sample(requests)
+        asked = self.generator.asked[-len(requests) :]
+        self.said += zip(asked, completions, strict=True)
+        return [c.text for c in completions]
+
+    def play(self, e: Episode) -> Episode:
+        while e.phase != "done":
+            step([e], self, Tools())  # type: ignore[arg-type]
+        return e
+
+
+def agree(trained: TrainableLM, rows: list[TrainingRow]) -> None:
+    """The trainer's log-probabilities are the behaviour's."""
+    logp = trained.logp(rows).detach().numpy()
+    for row, got in zip(rows, logp, strict=True):
+        np.testing.assert_allclose(got[: len(row)][row.sampled], row.logp[row.sampled], atol=1e-4)

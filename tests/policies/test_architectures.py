@@ -14,7 +14,7 @@ from searchgym.core.rollout import run_episodes
 from searchgym.llms.base import Sampling
 from searchgym.policies.trainable import TrainableLM
 from tests.llms import tiny
-from tests.policies.test_rows import Tools
+from tests.policies.players import Tools
 from tests.small import TASKS, episode
 
 pytestmark = pytest.mark.slow

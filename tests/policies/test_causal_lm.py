@@ -14,17 +14,24 @@ from searchgym.errors import EngineError
 from searchgym.evaluation.run import evaluate
 from searchgym.llms.base import Completion, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.base import Policy
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.renderer import BareRenderer, ChatRenderer, PlainRenderer
-from searchgym.policies.rows import TrainingRow
 from searchgym.policies.trainable import TrainableLM
 from searchgym.types import Agent, Failure
 from tests.llms import tiny
 from tests.llms.letters import Letters
-from tests.policies.players import KINDS, MANY_TURNS, WORDS, Tells, generator, model, policy
+from tests.policies.players import (
+    KINDS,
+    MANY_TURNS,
+    WORDS,
+    Tells,
+    Tools,
+    agree,
+    generator,
+    model,
+    policy,
+)
 from tests.policies.talks import Talk, converse, largest_gap
-from tests.policies.test_rows import Tools
 from tests.small import CORPUS, TASKS, episode
 
 TALKS = range(7)
@@ -229,20 +236,12 @@ def setting() -> Any:
     return env.unwrapped
 
 
-def agree(trained: TrainableLM, rows: list[TrainingRow]) -> None:
-    """The trainer's log-probabilities are the behaviour's."""
-    logp = trained.logp(rows).detach().numpy()
-    for row, got in zip(rows, logp, strict=True):
-        np.testing.assert_allclose(got[: len(row)][row.sampled], row.logp[row.sampled], atol=1e-4)
-
-
 @pytest.mark.parametrize("renderer", ["plain", "chat"])
 @pytest.mark.parametrize("kind", MANY_TURNS)
 def test_a_random_model_plays_an_environment(kind: str, renderer: Any) -> None:
     """SearchQA-v0 with its BM25 engine: rows, and log-probabilities equal to the trainer's."""
     trained = TrainableLM(model(kind), WORDS)
     lm = trained.policy(renderer, sampling=Sampling(max_tokens=10))
-    assert isinstance(lm, Policy)
     assert isinstance(lm, Agent)
     shared = setting()
     episodes = [shared.start(seed) for seed in range(4)]

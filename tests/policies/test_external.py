@@ -16,8 +16,7 @@ from searchgym.engines import build_engine
 from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, GenRequest, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.external import ExternalPolicy, make_renderer
+from searchgym.policies.causal_lm import CausalLMPolicy, ExternalPolicy, make_renderer
 from searchgym.policies.renderer import ChatRenderer, PlainRenderer
 from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Passage, Task, TurnRequest

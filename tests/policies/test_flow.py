@@ -20,9 +20,7 @@ from searchgym.policies.flow import play
 from searchgym.policies.trainable import TrainableLM
 from searchgym.types import ToolCall
 from tests.policies.eager import NAME
-from tests.policies.players import MANY_TURNS, WORDS, Tells, model
-from tests.policies.test_causal_lm import agree
-from tests.policies.test_rows import Tools
+from tests.policies.players import MANY_TURNS, WORDS, Tells, Tools, agree, model
 from tests.small import TASKS, episode, lookup
 
 pytestmark = pytest.mark.contract

@@ -18,8 +18,7 @@ from searchgym.errors import CardError, DataError, EngineError
 from searchgym.llms.base import Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.llms.vllm_generator import _checkpoint
-from searchgym.policies.model_folder import load_policy
-from searchgym.policies.note import read_note
+from searchgym.policies.model_folder import load_policy, read_note
 from searchgym.policies.renderer import PlainRenderer
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.rl.recipe import Recipe, read

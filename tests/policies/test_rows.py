@@ -19,55 +19,8 @@ from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.record import kept
 from searchgym.policies.rows import TrainingRow
 from searchgym.types import ToolCall
-from tests.policies.players import Tells
+from tests.policies.players import ANSWER, EDITED, TEXTS, Tells, Tools, Watched
 from tests.small import TASKS, episode, lookup, play
-
-TEXTS = (
-    "<think> hm </think><search> Aldor founder </search> and more that is cut",
-    "<search> Mira Venn 東京 </search>",
-    "<search>\n\nosten</search>",
-    "<access> https://w.example/Osten </access>\n\n",
-    "<access> https://w.example/Aldor </access>",
-    "<judge> bad </judge>", "<judge> good </judge>",
-    "<task> Who founded Aldor? </task>",
-    "no action at all née", "", " ", "<answer></answer>",
-)  # fmt: skip
-ANSWER = "<answer> Quell </answer> trailing"
-EDITED: dict[str, Any] = {
-    "dialect": "search_r1+judge+delegate+access",
-    "judge": True,
-    "delegate": True,
-    "page_stub_chars": 40,
-    "max_turns": 9,
-}
-
-
-class Tools:
-    """``tests.small.lookup`` as a toolbox."""
-
-    def run(self, calls: Any) -> Any:
-        return lookup(calls)
-
-
-class Watched:
-    """A policy whose completions are written down as they come: (request, completion) by turn."""
-
-    def __init__(self, texts: list[str], renderer: Any = "plain") -> None:
-        self.texts = iter([*texts, *[ANSWER] * 20])
-        self.generator = Tells(lambda request: next(self.texts))
-        self.policy = CausalLMPolicy(self.generator, renderer, seed=len(texts))
-        self.said: list[tuple[GenRequest, Completion]] = []
-
-    def act(self, requests: Any) -> list[str]:
-        completions = self.policy.sample(requests)
-        asked = self.generator.asked[-len(requests) :]
-        self.said += zip(asked, completions, strict=True)
-        return [c.text for c in completions]
-
-    def play(self, e: Episode) -> Episode:
-        while e.phase != "done":
-            step([e], self, Tools())  # type: ignore[arg-type]
-        return e
 
 
 def check(

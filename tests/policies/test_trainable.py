@@ -21,8 +21,7 @@ from searchgym.policies.scoring import TOKEN_MEASURES, TOP, sampled_ids
 from searchgym.policies.trainable import Lora, TrainableLM
 from searchgym.seeding import stream
 from tests.llms import tiny
-from tests.policies.players import KINDS, WORDS, model
-from tests.policies.test_rows import Tools
+from tests.policies.players import KINDS, WORDS, Tools, model
 from tests.small import TASKS, episode
 
 SAMPLING = Sampling(max_tokens=15)

@@ -13,8 +13,7 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.llms.acceleration import fast_dtype
 from searchgym.llms.sft import Progress
-from searchgym.policies.model_folder import load_policy
-from searchgym.policies.note import read_note
+from searchgym.policies.model_folder import load_policy, read_note
 from searchgym.policies.renderer import BareRenderer
 from searchgym_agents.candidate.encoder import WordEncoder
 from searchgym_agents.reader import run

@@ -16,8 +16,8 @@ import searchgym.rl.asynchronous.worker  # noqa: F401
 from searchgym.rl.processes import Processes
 from searchgym.rl.slots.records import Workers
 from searchgym.rl.trainer import Trainer
-from tests.rl import lookup, test_as_shipped
-from tests.rl.test_as_shipped import weights
+from tests.rl import as_shipped, lookup
+from tests.rl.as_shipped import weights
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
 torch.set_num_threads(1)  # nor do these
@@ -44,7 +44,7 @@ def stop(run: Trainer, moment: str, end: Callable[..., Any]) -> None:
 def stopping(name: str, moment: str, out: Path) -> None:
     """A training in a process of its own, which is killed."""
     torch.set_num_threads(1)
-    stop(test_as_shipped.trainer(name, save_every=1, out=out), moment, killed)
+    stop(as_shipped.trainer(name, save_every=1, out=out), moment, killed)
 
 
 def sharing(index: int, port: int, names: tuple[str, ...], out: Path) -> None:
@@ -55,7 +55,7 @@ def sharing(index: int, port: int, names: tuple[str, ...], out: Path) -> None:
     }  # fmt: skip
     torch.set_num_threads(1)
     for name in names:
-        run = test_as_shipped.trainer(name, tasks=4, processes=Processes("ddp", cpu=True))
+        run = as_shipped.trainer(name, tasks=4, processes=Processes("ddp", cpu=True))
         list(run.train())
         torch.save(weights(run), out / f"{name}.{index}")
     torch.distributed.destroy_process_group()
@@ -65,4 +65,4 @@ def play_apart() -> Workers:
     """Who plays in a process of its own: the warm model, which gets the trainer's weights."""
     torch.set_num_threads(1)
     lm, _ = lookup.player(0, temperature=1.6)
-    return Workers(lm.policy("bare", sampling=lookup.SAMPLING, seed=0), test_as_shipped.env(), lm)
+    return Workers(lm.policy("bare", sampling=lookup.SAMPLING, seed=0), as_shipped.env(), lm)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from searchgym.rl.asynchronous.rollouts import AdmissionControl, Late, Order, Waiting
+from searchgym.rl.asynchronous.rollouts import AdmissionControl, Late, Waiting
 from searchgym.rl.slots.records import Floats
 
 Ints = NDArray[np.int64]
@@ -43,7 +43,6 @@ def simulate(
     update: float,
     updates: int,
     late: Late = "wait",
-    order: Order = "deadline",
 ) -> Simulated:
     """Event by event: ``workers`` rollouts at a time, an update whenever one can be made.
 
@@ -53,7 +52,7 @@ def simulate(
         update: Seconds of an update, during which rollouts go on.
     """
     control = AdmissionControl(batch, eta)
-    waiting: Waiting[tuple[float, int]] = Waiting(control, late, order)
+    waiting: Waiting[tuple[float, int]] = Waiting(control, late)
     free, started, clock, update_ends = workers, 0, 0.0, -1.0
     events: list[tuple[float, int, int, float, int]] = []  # (time, order, ticket, seconds, version)
     lags: list[int] = []

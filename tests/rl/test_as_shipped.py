@@ -4,23 +4,20 @@ what it names acts."""
 from __future__ import annotations
 
 import warnings
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
 
-from searchgym.envs.search import SearchEnv
-from searchgym.rl.critics.registry import make_critic
 from searchgym.rl.diagnostics import IdleOptionWarning, idle_options
 from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.slots.protocols import RunFacts
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl import lookup
+from tests.rl.as_shipped import after, before, trained, trainer, weights
 
 pytestmark = pytest.mark.contract
 
-STEPS = 2
 UPDATES = {
     "dapo": 16,  # section 4.1: 512 questions of 16 answers, mini-batches of 512 answers
     "gspo": 4,  # section 5.1: each batch in four mini-batches
@@ -30,56 +27,6 @@ UPDATES = {
     "zerosearch": 2,
 }
 """Updates per step by the sources."""
-
-
-@cache
-def env() -> SearchEnv:
-    """Boxes again, with room for several searches, which cost something: episodes differ in length,
-    turns, searches and reward."""
-    return SearchEnv(
-        corpus=lookup.CORPUS, tasks=[lookup._task(box) for box in range(12)],
-        engine=lookup.BoxEngine(), dialect="plain", k=1, max_turns=3,
-        reward={"em": 1.0, "evidence": 0.3, "search": -0.05, "invalid": -0.1},
-    )  # fmt: skip
-
-
-def trainer(table: Any, **changes: Any) -> Trainer:
-    """From one start, one seed and one learning rate; all else is the recipe's."""
-    recipe = Recipe.of(table)
-    lm, _ = lookup.player(0, reference=recipe.needs("ref_logp"), temperature=1.6)
-    where = {name: changes.pop(name, None) for name in ("out", "processes", "rollouts")}
-    teacher = lookup.player(1)[0] if recipe.needs("teacher_logp") else None
-    critic = make_critic({**recipe.critic, "lr": 1e-3}, lm) if recipe.needs("value") else None
-    given = {"steps": STEPS, "tasks": 3, "lr": 1e-3, "seed": 3, **changes}
-    config = TrainConfig.of(recipe, **given)
-    policy = lm.policy("bare", sampling=lookup.SAMPLING, seed=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IdleOptionWarning)  # no episode here is long
-        return Trainer(
-            env(), lm, recipe, config, policy=policy, teacher=teacher, critic=critic,
-            roles=lookup.roles_of(recipe), **where,
-        )  # fmt: skip
-
-
-def weights(run: Trainer) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in run.lm.parameters()])
-
-
-@cache
-def trained(name: str) -> tuple[torch.Tensor, list[dict[str, float]]]:
-    """Weights and metrics of a recipe's training."""
-    run = trainer(name)
-    curve = list(run.train())
-    return weights(run), curve
-
-
-def after(name: str) -> torch.Tensor:
-    return trained(name)[0]
-
-
-@cache
-def before() -> torch.Tensor:
-    return weights(trainer("grpo"))
 
 
 def test_the_world_tells_methods_apart() -> None:

@@ -11,9 +11,7 @@ import torch
 from searchgym.errors import CardError, EngineError
 from searchgym.policies.trainable import Lora
 from searchgym.rl.advantages.ppo import ppo_advantages, turn_ppo_advantages
-from searchgym.rl.critics.base import Critic, TurnCritic, ValueModel
-from searchgym.rl.critics.contract import check_critic
-from searchgym.rl.critics.registry import CRITICS, make_critic
+from searchgym.rl.critics import CRITICS, Critic, TurnCritic, ValueModel, check_critic, make_critic
 from searchgym.rl.launch import Plan
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots.batch import Batch, Estimate

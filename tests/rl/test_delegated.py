@@ -14,7 +14,7 @@ from searchgym.rl.run_folder import SavedRollouts
 from searchgym.rl.slots.batch import Batch, Estimate, in_lines
 from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.records import Group, Played, Rewards, Scored, TaskPlan
-from tests.policies.test_rows import ANSWER, EDITED, TEXTS, Watched
+from tests.policies.players import ANSWER, EDITED, TEXTS, Watched
 from tests.small import TASKS, episode
 
 HANDED_OVER = ["<task> Who founded Aldor? </task>", TEXTS[1], ANSWER, TEXTS[1]]

@@ -14,7 +14,7 @@ from torch import Tensor
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.recipe_files import shipped
 from searchgym.rl.trainer import Trainer
-from tests.rl import test_as_shipped
+from tests.rl import as_shipped
 from tests.rl.formulas import FORMULAS
 from tests.rl.formulas.step import Step
 
@@ -211,7 +211,7 @@ def distance(loss: Tensor, weights: list[Tensor], theirs: Tensor) -> float:
 
 def watched(name: str, tokens: int = 10**6) -> Watch:
     table = {**Recipe.of(name).table, **OPTIONS.get(name, {})}
-    run = test_as_shipped.trainer(table, minibatches=1, epochs=2, max_norm=1e9, tokens=tokens)
+    run = as_shipped.trainer(table, minibatches=1, epochs=2, max_norm=1e9, tokens=tokens)
     run.steps = START.get(name, 0)
     return Watch(run)
 

@@ -16,8 +16,8 @@ import searchgym.engines.bm25  # noqa: F401
 from searchgym.rl.asynchronous.rollouts import AsyncRollouts
 from searchgym.rl.recipe_files import shipped
 from tests.llms.server import free_port
-from tests.rl import test_as_shipped
-from tests.rl.test_as_shipped import weights
+from tests.rl import as_shipped
+from tests.rl.as_shipped import weights
 
 pytestmark = pytest.mark.slow
 KINDS = ("dapo", "dpo", "ppo_turn", "igpo", "chord")
@@ -47,13 +47,13 @@ def test_every_recipe_resumes_to_the_same_weights(name: str, tmp_path: Path) -> 
     """Stopped while it plays, after its weights have changed, and after the log's line."""
     from tests.rl import apart  # which takes seconds
 
-    whole = test_as_shipped.trainer(name, save_every=1)
+    whole = as_shipped.trainer(name, save_every=1)
     list(whole.train())
     for moment in MOMENTS:
         out = tmp_path / moment
         with pytest.raises(Killed):
-            apart.stop(test_as_shipped.trainer(name, save_every=1, out=out), moment, raised)
-        again = test_as_shipped.trainer(name, save_every=1, out=out)
+            apart.stop(as_shipped.trainer(name, save_every=1, out=out), moment, raised)
+        again = as_shipped.trainer(name, save_every=1, out=out)
         assert again.steps == 1
         list(again.train())
         assert torch.equal(weights(again), weights(whole)), moment
@@ -76,12 +76,12 @@ def started(target: Callable[..., None], *argument_lists: tuple[Any, ...]) -> li
 def test_a_killed_training_resumes_to_the_same_weights(name: str, tmp_path: Path) -> None:
     from tests.rl import apart  # which takes seconds
 
-    whole = test_as_shipped.trainer(name, save_every=1)
+    whole = as_shipped.trainer(name, save_every=1)
     list(whole.train())
     for moment in MOMENTS:
         out = tmp_path / moment
         assert started(apart.stopping, (name, moment, out)) == [-signal.SIGKILL]
-        again = test_as_shipped.trainer(name, save_every=1, out=out)
+        again = as_shipped.trainer(name, save_every=1, out=out)
         assert again.steps == 1
         list(again.train())
         assert torch.equal(weights(again), weights(whole)), moment
@@ -89,7 +89,7 @@ def test_a_killed_training_resumes_to_the_same_weights(name: str, tmp_path: Path
 
 def close(got: torch.Tensor, want: torch.Tensor, title: str, capsys: Any) -> None:
     """As two processes that add up in another order."""
-    start = test_as_shipped.before()
+    start = as_shipped.before()
     with capsys.disabled():
         off = (got - want).norm() / (want - start).norm()
         print(f"\n{title}: {off:.1e} of the way that the weights have moved", end="")
@@ -102,7 +102,7 @@ def test_two_processes_are_one(tmp_path: Path, capsys: pytest.CaptureFixture[str
     port = free_port()
     assert started(apart.sharing, *((i, port, KINDS, tmp_path) for i in range(2))) == [0, 0]
     for name in KINDS:
-        alone = test_as_shipped.trainer(name, tasks=4)
+        alone = as_shipped.trainer(name, tasks=4)
         list(alone.train())
         mine, others = (torch.load(tmp_path / f"{name}.{i}") for i in range(2))
         assert torch.equal(mine, others)
@@ -115,9 +115,9 @@ def test_rollouts_without_lag_are_the_trainers(
 ) -> None:
     from tests.rl import apart  # which takes seconds
 
-    alone = test_as_shipped.trainer(name)
+    alone = as_shipped.trainer(name)
     list(alone.train())
     with AsyncRollouts(apart.play_apart, eta=0, together=3, start_method="forkserver") as rollouts:
-        run = test_as_shipped.trainer(name, rollouts=rollouts)
+        run = as_shipped.trainer(name, rollouts=rollouts)
         list(run.train())
     close(weights(run), weights(alone), f"{name:12s} with rollouts apart", capsys)

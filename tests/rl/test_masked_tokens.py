@@ -19,7 +19,7 @@ from searchgym.rl.advantages.ppo import (
     turn_ppo_advantages,
 )
 from searchgym.rl.advantages.reinforce import reinforce_pp_advantages, remax_advantages
-from searchgym.rl.critics.base import value_loss
+from searchgym.rl.critics import value_loss
 from searchgym.rl.losses.likelihood import dpo_loss, sft_loss
 from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
 from searchgym.rl.losses.regularizers import entropy_loss, kl_loss

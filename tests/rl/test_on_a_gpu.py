@@ -19,7 +19,7 @@ from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.recipe import read, shipped
 from tests.llms import tiny
 from tests.pretend import GPU, marked, pretending, put
-from tests.rl.test_as_shipped import trainer
+from tests.rl.as_shipped import trainer
 
 WORDS = tiny.tokenizer()
 PROMPTS = ("The capital of Paris", "The river", "The founder of Velmora is Ana Bell.")

@@ -20,7 +20,7 @@ from searchgym.cards import cards, load_object
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
 from searchgym.plugins import registered_in
-from searchgym.rl.critics.base import Critic
+from searchgym.rl.critics import Critic
 from searchgym.rl.diagnostics import IdleOptionWarning
 from searchgym.rl.ops.ratios import kl
 from searchgym.rl.recipe import Recipe

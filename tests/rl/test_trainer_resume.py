@@ -23,7 +23,7 @@ from searchgym.rl.trainer import CHECKPOINT, TrainConfig, Trainer
 from searchgym.storage.checkpoint import read_state
 from tests.rl.colours import player, setting
 from tests.rl.killed import STEPS, main
-from tests.rl.test_learning import recipes, trained
+from tests.rl.learners import recipes, trained
 from tests.rl.trainers import LR, rows, trainer, weights
 
 pytestmark = pytest.mark.contract

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.critics.base import Critic
+from searchgym.rl.critics import Critic
 from searchgym.rl.log import LOG
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.rollouts.chains import Chains

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from searchgym.errors import CardError
-from searchgym.rl.credit import compare, reward_group, score_groups
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.rewards import Weighted
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.batch import Batch, Output, Totals, in_lines
 from searchgym.rl.slots.records import Floats, Group, Played, Rewards, Scored, Workers
-from searchgym.rl.update import prepare_losses, total_loss
+from searchgym.rl.update import compare, prepare_losses, reward_group, score_groups, total_loss
 from searchgym.seeding import derive
 
 from .policy import TabularLM, counts, odds

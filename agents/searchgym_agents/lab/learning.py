@@ -236,7 +236,7 @@ def trained(
     """Train as :func:`train` does; returns the model, the curve and the seconds, without those of
     the start that all methods share."""
     from searchgym.policies.trainable import TrainableLM
-    from searchgym.rl.critics.registry import make_critic
+    from searchgym.rl.critics import make_critic
     from searchgym.rl.trainer import TrainConfig, Trainer
 
     if isinstance(method, Mapping):

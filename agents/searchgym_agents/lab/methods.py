@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -160,7 +160,7 @@ class ShuffledTurns(DrawingOver):
         seed: Seed of the shuffling, with the number of the step.
     """
 
-    relative: ClassVar[bool] = True
+    relative = True
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         made: Estimate = self.base.estimate(batch, coef)

@@ -19,7 +19,7 @@ import numpy as np
 from searchgym.core.episode import Episode, run_tools
 from searchgym.envs.search import SearchEnv
 from searchgym.llms.base import Completion, Ids
-from searchgym.policies.external import ExternalPolicy
+from searchgym.policies.causal_lm import ExternalPolicy
 from searchgym.policies.renderer import Spelt
 from searchgym.rl.slots.records import Group, Played, TaskPlan
 from searchgym.seeding import stream

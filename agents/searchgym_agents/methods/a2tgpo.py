@@ -4,12 +4,12 @@ move."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from searchgym.rl import Batch, Coef, Estimate, Over, Reduction
+from searchgym.rl import Batch, Coef, Estimate, Over
 from searchgym.rl.ops import (
     Std,
     checked_std,
@@ -51,10 +51,9 @@ class A2TGPO(Over):
     """
 
     registered = "advantage:a2tgpo"
-    needs: ClassVar[frozenset[str]] = frozenset({"turn_reward"})
+    needs = frozenset({"turn_reward"})
     provides = frozenset({"clip_scale"})
     reads = frozenset({"a2tgpo"})
-    reductions: ClassVar[tuple[Reduction, ...]] = ()
 
     def __init__(
         self, base: Any = "grpo", alpha: float = 0.3, beta: float = 0.3, gamma: float = 1.0,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from searchgym.rl import Group, Rewards, RewardTransform, Signals
+from searchgym.rl import Coef, Group, Rewards, RewardTransform, Signals
 
 from .saas import closed_book
 
@@ -28,9 +26,7 @@ class AdaSearch(RewardTransform):
     def __init__(self, weight: float = 0.5, share: float = 0.5) -> None:
         self.weight, self.share = float(weight), float(share)
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         closed = np.array([closed_book(member) for member in group.members])
         tried = signals["em"][closed & ~np.isnan(signals["em"])]
         known = bool(len(tried)) and bool(np.mean(tried == 1.0) >= self.share)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,7 +18,17 @@ from searchgym import (
 )
 from searchgym.dialects.base import get_dialect
 from searchgym.errors import DialectError
-from searchgym.rl import Chains, Group, Played, Rewards, RewardTransform, Signals, TaskPlan, Workers
+from searchgym.rl import (
+    Chains,
+    Coef,
+    Group,
+    Played,
+    Rewards,
+    RewardTransform,
+    Signals,
+    TaskPlan,
+    Workers,
+)
 from searchgym.seeding import derive
 
 GENERATOR = "generator"
@@ -162,9 +172,7 @@ class GainReward(RewardTransform):
             raise ValueError(f"cost and process are at least 0, got {cost}, {process}")
         self.cost, self.process = float(cost), float(process)
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         outcome = np.array(rewards.outcome)
         floor = np.array([m.purpose == "baseline" for m in group.members])
         known = outcome[floor & ~np.isnan(outcome)]

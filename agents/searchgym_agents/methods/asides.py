@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -126,9 +126,7 @@ class ServedReward(RewardTransform):
             raise ValueError(f"role is another than the policy's, got {role!r}")
         self.role, self.weight = role, float(weight)
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         outcome, of = np.array(rewards.outcome), outcomes_served(group, rewards)
         for i, member in enumerate(group.members):
             if member.role == self.role and not np.isnan(outcome[i]):
@@ -151,7 +149,7 @@ class ByRole(Over):
     """
 
     registered = "advantage:by_role"
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "grpo"}),)
+    reductions = (Reduction({}, {"use": "grpo"}),)
 
     def __init__(self, base: Any = "grpo") -> None:
         super().__init__(base)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -23,7 +23,7 @@ class TokenBudget(DrawingOver):
     """
 
     registered = "advantage:token_budget"
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "grpo"}),)
+    reductions = (Reduction({}, {"use": "grpo"}),)
 
     def __init__(self, base: Any = "grpo", tokens: int = 1_000_000, seed: int = 0) -> None:
         super().__init__(base, seed)

@@ -5,7 +5,7 @@ Source: Cui et al., "The Entropy Mechanism of RL for reasoning language models" 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,9 +30,7 @@ class ClipCov(DrawingOver):
 
     registered = "advantage:clip_cov"
     needs = frozenset({"old_logp"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (
-        Reduction({"low": 1e9, "high": 2e9}, {"use": "grpo"}),
-    )
+    reductions = (Reduction({"low": 1e9, "high": 2e9}, {"use": "grpo"}),)
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,7 +11,7 @@ import numpy as np
 from searchgym import CardError
 from searchgym.errors import unknown
 from searchgym.rewards import REWARDS, TURN, Outcome, Part
-from searchgym.rl import Floats, Group, Rewards, RewardTransform, Signals
+from searchgym.rl import Coef, Floats, Group, Rewards, RewardTransform, Signals
 
 
 class ClipTurns(RewardTransform):
@@ -25,9 +25,7 @@ class ClipTurns(RewardTransform):
     def __init__(self, limit: float = 0.5) -> None:
         self.limit = float(limit)
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         if rewards.turns is None:
             return rewards
         return Rewards(rewards.outcome, np.minimum(rewards.turns - self.limit, 0.0))
@@ -42,9 +40,7 @@ class DeltaTurns(RewardTransform):
     requires = frozenset({"turn_reward"})
     reshapes_turns = True
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         if rewards.turns is None:
             return rewards
         return Rewards(rewards.outcome, np.array([_deltas(row) for row in rewards.turns]))

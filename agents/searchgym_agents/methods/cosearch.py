@@ -13,6 +13,7 @@ from searchgym import Episode, Failure, Hit, ToolCall, ToolResult, run_episodes
 from searchgym.rewards import token_f1
 from searchgym.rl import (
     Chains,
+    Coef,
     Group,
     Played,
     Rewards,
@@ -194,9 +195,7 @@ class RankingReward(RewardTransform):
         self.quality, self.outcome = float(quality), float(outcome)
         self.malformed = float(malformed)
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         outcome, of = np.array(rewards.outcome), outcomes_served(group, rewards)
         for i, member in enumerate(group.members):
             if member.role == RANKER and not np.isnan(outcome[i]):

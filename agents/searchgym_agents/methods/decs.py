@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,7 +43,7 @@ class DECS(Over):
     """
 
     registered = "advantage:decs"
-    needs: ClassVar[frozenset[str]] = frozenset({"turn_answer_shown"})
+    needs = frozenset({"turn_answer_shown"})
     reads = frozenset({"decs"})
 
     def __init__(self, base: Any = "grpo", penalty: float = 0.5, right_only: bool = False) -> None:

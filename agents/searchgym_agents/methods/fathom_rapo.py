@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +136,6 @@ class GroupScaled(Over):
     groups moves the policy as far as one of many."""
 
     registered = "advantage:group_scaled"
-    invariant: ClassVar[frozenset[str]] = frozenset()
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         made: Estimate = self.base.estimate(batch, coef)

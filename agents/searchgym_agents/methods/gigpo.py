@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -84,9 +84,8 @@ class GiGPO(AdvantageEstimator):
 
     registered = "advantage:gigpo"
     reads = frozenset({"gigpo"})
-    relative: ClassVar[bool] = False  # a group of equal totals may differ in when it was paid
     requires = frozenset({"anchor"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"weight": 0.0}, {"use": "dr_grpo"}),)
+    reductions = (Reduction({"weight": 0.0}, {"use": "dr_grpo"}),)
 
     def __init__(self, weight: float = 1.0, gamma: float = 0.95, norm: Norm = "mean") -> None:
         if norm not in ("mean", "mean_std"):

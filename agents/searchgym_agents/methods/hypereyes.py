@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from searchgym.rl import Floats, Group, Rewards, RewardTransform, Signals
+from searchgym.rl import Coef, Floats, Group, Rewards, RewardTransform, Signals
 
 Key = tuple[int, int]
 """Searching turns and queries of a member, or of a reference."""
@@ -41,9 +41,7 @@ class SearchTrace(RewardTransform):
         self.unanswered = float(unanswered)
         self.references: dict[str, Key] = {}
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         task = group.plan.task
         hops = max(1, task.hops)
         reference = self.references.get(task.id, (hops, hops))

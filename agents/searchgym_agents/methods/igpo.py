@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -51,8 +49,7 @@ class GRPOSteps(AdvantageEstimator):
     as its last turn's; a turn gets its own score and those of later turns. IGPO's, too."""
 
     registered = "advantage:grpo_steps"
-    relative: ClassVar[bool] = False  # equal totals may be made of different turns
-    invariant: ClassVar[frozenset[str]] = frozenset({"scale"})
+    invariant = frozenset({"scale"})
 
     def __init__(self, gamma: float = 1.0, std: Std = "sample", eps: float = 1e-6) -> None:
         self.gamma, self.eps = float(gamma), float(eps)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from searchgym.rl import Batch, Coef, Estimate, Over, Reduction
+from searchgym.policies.rows import Ints, TrainingRow
+from searchgym.rl import (
+    Batch,
+    Coef,
+    Estimate,
+    Group,
+    Over,
+    Played,
+    Reduction,
+    Signal,
+    Signals,
+    Workers,
+    asked_row,
+)
 from searchgym.rl.ops import (
     RewardGroups,
     Std,
@@ -35,9 +50,9 @@ class InfoPO(Over):
     """
 
     registered = "advantage:infopo"
-    needs: ClassVar[frozenset[str]] = frozenset({"influence"})
+    needs = frozenset({"influence"})
     reads = frozenset({"infopo"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"weight": 0.0}, {"use": "grpo"}),)
+    reductions = (Reduction({"weight": 0.0}, {"use": "grpo"}),)
 
     def __init__(
         self, base: Any = "grpo", weight: float = 0.1, tau: float = 0.05, std: Std = "sample",
@@ -73,3 +88,67 @@ class InfoPO(Over):
         mean = (adv * ends).sum(1) / ends.sum(1).clamp_min(1)
         groups = RewardGroups(mean, group)
         return groups.std(self.std)[groups.index]
+
+
+class Influence(Signal):
+    """``influence``: (M, K) the mean, over the tokens of the next turn, of how much likelier they
+    are after what was really read than after ``placeholder`` in its place (InfoPO, arXiv
+    2603.00656).
+
+    The placeholder's tokens are repeated to the length of what they replace, so that nothing moves:
+    all that stands between the two turns in one row. 0 where a turn is the last, or nothing was
+    read after it, or the next one reads another context. Two rows a turn go through the model.
+
+    Args:
+        placeholder: Text that tells nothing.
+    """
+
+    registered = "signal:influence"
+    by_turn = frozenset({"influence"})
+    provides = frozenset({"influence"})
+
+    def __init__(self, placeholder: str = "No information found.") -> None:
+        if not placeholder:
+            raise ValueError("placeholder is a text, got an empty one")
+        self.placeholder = placeholder
+
+    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
+        signals: list[Signals] = []
+        for group in groups:
+            turns = max((len(m.episode.turns) for m in group.members), default=0)
+            made = np.full((len(group.members), turns), np.nan)
+            rows: list[TrainingRow] = []
+            places: list[tuple[int, int]] = []
+            for i, member in enumerate(group.members):
+                made[i, : len(member.episode.turns)] = 0.0
+                read = member.episode.contexts.visible(0)
+                blank = np.array(
+                    workers.policy.renderer.spell(read, self.placeholder).ids, np.int64
+                )
+                for number, true, other in _pairs(member, blank):
+                    rows += [true, other]
+                    places.append((i, number))
+            if rows:
+                with torch.no_grad():
+                    sums = workers.lm.logp(rows).sum(1).cpu().double().numpy()
+                counts = np.array([row.sampled.sum() for row in rows])
+                with_, without = (sums / counts).reshape(-1, 2).T
+                made[tuple(np.array(places).T)] = with_ - without
+            signals.append({"influence": made})
+        return signals
+
+
+def _pairs(member: Played, blank: Ints) -> Iterator[tuple[int, TrainingRow, TrainingRow]]:
+    """(turn, the next turn's tokens after what was read, the same after the placeholder)."""
+    for row in member.rows:
+        spans = [np.flatnonzero(row.turn_of_token == k) for k in range(len(row.turn_uids))]
+        for k in range(len(spans) - 1):
+            begin, end = int(spans[k][-1]) + 1, int(spans[k + 1][0])
+            if begin == end:
+                continue
+            ids = row.ids[: int(spans[k + 1][-1]) + 1]
+            other = ids.copy()
+            other[begin:end] = np.resize(blank, end - begin)
+            asked = row.sampled[: len(ids)] & (np.arange(len(ids)) >= end)
+            number = int(row.turn_uids[k].rpartition("/")[2])
+            yield number, asked_row(ids, asked), asked_row(other, asked)

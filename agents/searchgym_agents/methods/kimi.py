@@ -83,9 +83,7 @@ class KimiLoss(WeightedLoss):
     off_policy: ClassVar[tuple[str, ...]] = ("tau",)
     requires = frozenset({"old_logp"})
     default: ClassVar[Aggregate] = "seq-mean-token-sum"
-    reductions: ClassVar[tuple[Reduction, ...]] = (
-        Reduction({}, {"use": "reinforce"}, "on-policy"),
-    )
+    reductions = (Reduction({}, {"use": "reinforce"}, "on-policy"),)
 
     def __init__(self, tau: float = 0.1, weight: float = 1.0) -> None:
         super().__init__(weight)
@@ -134,9 +132,7 @@ class Shorter(RewardTransform):
         self.weight, self.correct, self.threshold = float(weight), correct, float(threshold)
         self.requires = frozenset({"length", correct})
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         known = ~np.isnan(rewards.outcome)
         more = np.zeros(len(known))
         if known.any():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from searchgym.rl import (
@@ -32,7 +31,7 @@ class KLCov(Over):
     registered = "advantage:kl_cov"
     needs = frozenset({"old_logp"})
     provides = frozenset({"picked"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "grpo"}),)
+    reductions = (Reduction({}, {"use": "grpo"}),)
 
     def __init__(self, base: Any = "grpo", share: float = 2e-4) -> None:
         super().__init__(base)
@@ -60,9 +59,7 @@ class KLCovLoss(WeightedLoss):
     def __init__(self, weight: float = 1.0, **shared: Any) -> None:
         super().__init__(weight, **shared)
 
-    def __call__(
-        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> Result:
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         return kl_loss(
             output.logp, batch.need("old_logp"), batch.mask, "abs",
             weight=batch.note("picked").to(output.logp.dtype),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -13,7 +13,6 @@ from searchgym.rl import (
     Batch,
     Coef,
     Output,
-    Reduction,
     Result,
     Totals,
     WeightedLoss,
@@ -91,10 +90,8 @@ class M2POLoss(WeightedLoss):
 
     registered = "loss:m2po"
     requires = frozenset({"sampled_logp"})
-    prepares_with_logp: ClassVar[bool] = True
-    reductions: ClassVar[tuple[Reduction, ...]] = tuple(
-        r._replace(options={"tau": 1e9}) for r in ON_POLICY
-    )
+    prepares_with_logp = True
+    reductions = tuple(r._replace(options={"tau": 1e9}) for r in ON_POLICY)
 
     def __init__(self, tau: float = 0.04, **shared: Any) -> None:
         super().__init__(**shared)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from searchgym.rl import Batch, Estimate, Over, Reduction
+from searchgym.rl import Batch, Coef, Estimate, Over, Reduction
 from searchgym.rl.ops import spread
 
 from .m2po import second_moment_keep
@@ -38,8 +37,8 @@ class M2POAReaL(Over):
     """
 
     registered = "advantage:m2po_areal"
-    needs: ClassVar[frozenset[str]] = frozenset({"old_logp", "sampled_logp"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"tau": 1e9}, {"use": "grpo"}),)
+    needs = frozenset({"old_logp", "sampled_logp"})
+    reductions = (Reduction({"tau": 1e9}, {"use": "grpo"}),)
 
     def __init__(self, base: Any = "grpo", tau: float = 0.04) -> None:
         if tau <= 0:
@@ -47,7 +46,7 @@ class M2POAReaL(Over):
         super().__init__(base)
         self.tau = float(tau)
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         made = self.base.estimate(batch, coef)
         old, sampled = batch.need("old_logp"), batch.sampled_logp
         keep = m2po_areal_keep(old, sampled, batch.mask, tau=self.tau)

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from searchgym.rl import Branching, Group, Rewards, RewardTransform, Signals, TurnTree, returns
+from searchgym.rl import (
+    Branching,
+    Coef,
+    Group,
+    Rewards,
+    RewardTransform,
+    Signals,
+    TurnTree,
+    returns,
+)
 from searchgym.seeding import stream
 
 
@@ -94,9 +103,7 @@ class KinReward(RewardTransform):
             raise ValueError(f"siblings is in [0, 1], got {siblings}")
         self.weight, self.siblings = float(weight), float(siblings)
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         reward = rewards.outcome
         weight = coef.get("kin", self.weight)
         places = {group.place(i): i for i in range(len(group.members))}

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from searchgym import Answer, Episode
 from searchgym.rl import Floats, Group, Signal, Signals, Workers, in_columns, part
 
-from .tool_rl import NamedCall, alike, gold_calls
+from .answer_rewards import NamedCall, alike, gold_calls
 
 How = Literal["optimal", "greedy", "transport"]
 

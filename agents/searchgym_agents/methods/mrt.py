@@ -3,8 +3,6 @@ better."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -45,7 +43,6 @@ class MRT(AdvantageEstimator):
     """
 
     registered = "advantage:mrt"
-    relative: ClassVar[bool] = False
     requires = frozenset({"gold_chance"})
     reads = frozenset({"mrt"})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 
@@ -35,8 +34,7 @@ class MTGRPO(AdvantageEstimator):
 
     registered = "advantage:mt_grpo"
     reads = frozenset({"mt_grpo"})
-    relative: ClassVar[bool] = False  # equal totals may be made of different outcomes
-    invariant: ClassVar[frozenset[str]] = frozenset({"shift", "scale"})
+    invariant = frozenset({"shift", "scale"})
     requires = frozenset({"turn_reward"})
 
     def __init__(self, weight: float = 1.0, std: Std = "sample", eps: float = 1e-6) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from searchgym.rl import Batch, Coef, Estimate, Reduction, Relative
@@ -29,9 +27,7 @@ class OPO(Relative):
 
     registered = "advantage:opo"
     invariant = frozenset({"shift"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (
-        Reduction({}, {"use": "dr_grpo"}, where="one token"),
-    )
+    reductions = (Reduction({}, {"use": "dr_grpo"}, where="one token"),)
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         return Estimate(opo_advantages(batch.reward, batch.group, batch.length))

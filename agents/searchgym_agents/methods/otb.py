@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -54,7 +52,6 @@ class OTB(AdvantageEstimator):
     """
 
     registered = "advantage:otb"
-    relative: ClassVar[bool] = False  # rewards may be paid at different times
     requires = frozenset({"old_logp", "sum_pi_sq"})
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:

@@ -4,7 +4,7 @@ from there."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -151,7 +151,7 @@ class TurnBonus(Over):
 
     registered = "advantage:turn_bonus"
     reads = frozenset({"turn_bonus"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"weight": 0.0}, {"use": "grpo"}),)
+    reductions = (Reduction({"weight": 0.0}, {"use": "grpo"}),)
 
     def __init__(
         self, base: Any = "grpo", signal: str = "turn_return", weight: float = 1.0,

@@ -39,7 +39,7 @@ class HLGaussCritic(ValueModel):
         low, high: Edges of the histogram; rewards of search tasks are mostly in [0, 1] (ours).
         bins: Number of bins (the paper's 51).
         smoothing: Standard deviation of the Gaussian in bins (the paper's 0.75).
-        options: Of :class:`~searchgym.rl.critics.base.ValueModel`.
+        options: Of :class:`~searchgym.rl.critics.ValueModel`.
 
     Raises:
         EngineError: fewer than two bins, edges in the wrong order, no smoothing.

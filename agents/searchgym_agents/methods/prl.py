@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate, Reduction
 from searchgym.rl.ops import RewardGroups, masked, on_turns, spread, turn_returns
 
@@ -21,11 +19,10 @@ class PRL(AdvantageEstimator):
     """
 
     registered = "advantage:prl"
-    relative: ClassVar[bool] = False  # turns pay for themselves
     requires = frozenset({"ref_logp", "old_logp"})
     reads = frozenset({"beta"})
-    invariant: ClassVar[frozenset[str]] = frozenset({"shift"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"beta": 0.0}, {"use": "dr_grpo"}),)
+    invariant = frozenset({"shift"})
+    reductions = (Reduction({"beta": 0.0}, {"use": "dr_grpo"}),)
 
     def __init__(self, beta: float = 0.01) -> None:
         self.beta = float(beta)

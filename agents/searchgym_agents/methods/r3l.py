@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -47,9 +47,7 @@ class OPMDLoss(WeightedLoss):
     """Loss -A log π / (1 + τ)."""
 
     registered = "loss:opmd"
-    reductions: ClassVar[tuple[Reduction, ...]] = (
-        Reduction({"tau": 0.0}, {"use": "reinforce", "aggregate": "token-mean"}),
-    )
+    reductions = (Reduction({"tau": 0.0}, {"use": "reinforce", "aggregate": "token-mean"}),)
 
     def __init__(self, tau: float = 1.0, **shared: Any) -> None:
         super().__init__(**shared)
@@ -75,7 +73,6 @@ class Pivotal(AdvantageEstimator):
     """
 
     registered = "advantage:pivotal"
-    relative: ClassVar[bool] = False
 
     def __init__(self, solved: float = 1.0, raised: float = 3.0) -> None:
         self.solved, self.raised = float(solved), float(raised)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -68,7 +68,7 @@ class ForwardKL(WeightedLoss):
     registered = "loss:forward_kl"
     name = "kl"
     requires = frozenset({"ref_logp"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (
+    reductions = (
         Reduction({"tau": None, "weight": 1.0}, {"use": "kl", "how": "k3", "weight": 1.0}),
     )
 

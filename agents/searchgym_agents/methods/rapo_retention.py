@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +35,6 @@ class Retention(AdvantageEstimator):
 
     registered = "advantage:retention"
     requires = frozenset({"ref_logp", "old_logp"})
-    relative: ClassVar[bool] = False
 
     def __init__(
         self, weight: float = 0.1, tau: float = 0.1, momentum: float = 0.9, eps: float = 1e-6

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from searchgym.rl import (
     AdvantageEstimator,
     Batch,
+    Coef,
     Estimate,
     Floats,
     Group,
@@ -181,14 +181,13 @@ class Selected(AdvantageEstimator):
     """
 
     registered = "advantage:selected"
-    relative: ClassVar[bool] = False
-    invariant: ClassVar[frozenset[str]] = frozenset({"shift", "scale"})
+    invariant = frozenset({"shift", "scale"})
 
     def __init__(self, signal: str = "turn_quality", best: bool = True) -> None:
         self.signal, self.best = signal, best
         self.requires = frozenset({signal})
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         values = batch.signal(self.signal)
         before = torch.nn.functional.pad(values, (1, 0))[:, :-1]
         last = batch.turn.clamp_max(values.shape[1] - 1)

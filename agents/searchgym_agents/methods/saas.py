@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from searchgym import Episode
-from searchgym.rl import Chains, Group, Played, Rewards, RewardTransform, Signals, TaskPlan, Workers
+from searchgym.rl import (
+    Chains,
+    Coef,
+    Group,
+    Played,
+    Rewards,
+    RewardTransform,
+    Signals,
+    TaskPlan,
+    Workers,
+)
 from searchgym.seeding import derive
 
 
@@ -27,9 +35,7 @@ class Saas(RewardTransform):
     def __init__(self, cost: float = 0.05, easy: int = 2, repeat: float = 0.1) -> None:
         self.cost, self.easy, self.repeat = float(cost), easy, float(repeat)
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         closed = np.array([closed_book(member) for member in group.members])
         right, searches = signals["em"] == 1.0, signals["searches"]
         needed = np.inf  # nobody searched too much

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from searchgym import Episode
 from searchgym.rl import Anchor, Batch, Coef, Estimate, Over
 from searchgym.rl.ops import RewardGroups, on_turns, same, spread, turn_ends
@@ -19,7 +17,7 @@ class Salt(Over):
     """
 
     registered = "advantage:salt"
-    needs: ClassVar[frozenset[str]] = frozenset({"edge"})
+    needs = frozenset({"edge"})
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         made = self.base.estimate(batch, coef)

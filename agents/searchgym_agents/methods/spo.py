@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class SegmentValues(Relative):
 
     registered = "advantage:segment_values"
     invariant = frozenset({"shift"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (
+    reductions = (
         Reduction({"certain": None}, {"use": "dr_grpo"}),
         Reduction({"certain": None, "norm": "grpo"}, {"use": "grpo"}),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -57,7 +56,6 @@ class SSGRPO(AdvantageEstimator):
     """
 
     registered = "advantage:ss_grpo"
-    relative: ClassVar[bool] = False  # equal totals may be made of different stages
     requires = frozenset({"stage"})
 
     def __init__(

@@ -58,9 +58,7 @@ class StepAPOLoss(WeightedLoss):
         """The number of pairs in the whole update, at each trajectory."""
         return {"step_apo_pairs": torch.full((len(batch),), float(len(step_pairs(batch))))}
 
-    def __call__(
-        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> Result:
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         pairs = step_pairs(batch)
         total = max(float(batch.note("step_apo_pairs").max()), 1.0)
         ratio = log_ratio(output.logp, batch.need("ref_logp"), batch.mask)

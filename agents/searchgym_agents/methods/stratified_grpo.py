@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -60,9 +59,7 @@ class Stratified(Relative):
     registered = "advantage:stratified"
     reads = frozenset({"stratified"})
     invariant = frozenset({"shift", "scale"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (
-        Reduction({"alpha": 0.0}, {"use": "grpo", "std": "population"}),
-    )
+    reductions = (Reduction({"alpha": 0.0}, {"use": "grpo", "std": "population"}),)
 
     def __init__(
         self,

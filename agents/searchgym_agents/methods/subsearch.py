@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from searchgym import Episode, Passage, ToolResult
 from searchgym.engines.dense.encoder import BUNDLED, SentenceEncoder
 from searchgym.rewards import in_form, stands_in_results
-from searchgym.rl import Floats, Group, Rewards, RewardTransform, Signals
+from searchgym.rl import Coef, Floats, Group, Rewards, RewardTransform, Signals
 from searchgym.text import answer_words, normalise_answer
 
 Step = tuple[tuple[str, tuple[Passage, ...]], ...]
@@ -80,9 +80,7 @@ class SubSearch(RewardTransform):
         self._loaded: SentenceEncoder | None = None
         self._vectors: dict[str, NDArray[np.float32]] = {}
 
-    def apply(
-        self, group: Group, signals: Signals, rewards: Rewards, coef: Mapping[str, float]
-    ) -> Rewards:
+    def apply(self, group: Group, signals: Signals, rewards: Rewards, coef: Coef) -> Rewards:
         worths = self.worths([m.episode for m in group.members])
         paid = np.array(rewards.outcome, float)
         for i, (member, worth) in enumerate(zip(group.members, worths, strict=True)):

@@ -7,7 +7,7 @@ that would hurt right ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -50,7 +50,7 @@ class _OnTokens(Over):
     right if the mean of its advantages is positive, wrong if it is negative (ours; for rewards of 0
     and 1 the papers' meaning)."""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"hidden", "logit_gradient"})
+    needs = frozenset({"hidden", "logit_gradient"})
 
     def _groups(self, batch: Batch, adv: Tensor, mask: Tensor) -> Iterator[Influences]:
         mean = adv.sum(1) / mask.sum(1).clamp_min(1)
@@ -83,7 +83,7 @@ class THR(_OnTokens):
 
     registered = "advantage:thr"
     reads = frozenset({"thr"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"p": 0.0}, {"use": "grpo"}),)
+    reductions = (Reduction({"p": 0.0}, {"use": "grpo"}),)
 
     def __init__(
         self, base: object = "grpo", p: float = 0.1, beta: float = 1.0, others: Others = "kept"
@@ -124,7 +124,7 @@ class NTHR(_OnTokens):
     """
 
     registered = "advantage:nthr"
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"eta": 1.0}, {"use": "grpo"}),)
+    reductions = (Reduction({"eta": 1.0}, {"use": "grpo"}),)
 
     def __init__(self, base: object = "grpo", beta: float = 1.0, eta: float | None = None) -> None:
         super().__init__(base)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from searchgym.rl import ON_POLICY, Batch, Coef, Output, Reduction, Result, Totals, WeightedLoss
+from searchgym.rl import ON_POLICY, Batch, Coef, Output, Result, Totals, WeightedLoss
 from searchgym.rl.ops import (
     Aggregate,
     Counts,
@@ -56,7 +56,7 @@ class TOPRLoss(WeightedLoss):
 
     registered = "loss:topr"
     requires = frozenset({"old_logp"})
-    reductions: ClassVar[tuple[Reduction, ...]] = ON_POLICY
+    reductions = ON_POLICY
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         return topr_loss(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,7 +65,7 @@ class EffectiveRank(Over):
     """
 
     registered = "advantage:effective_rank"
-    needs: ClassVar[frozenset[str]] = frozenset({"hidden"})
+    needs = frozenset({"hidden"})
 
     def __init__(
         self, base: Any = "grpo", stride: int = 40, kappa: float = 2.0, momentum: float = 0.3,

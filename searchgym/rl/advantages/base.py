@@ -1,12 +1,14 @@
-"""Base of the advantage estimators."""
+"""Bases of the advantage estimators, and one that keeps another to some of the members."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import torch
 from torch import Tensor
 
+from ..slots.batch import Batch, Estimate, Kind, checked_kinds
 from ..slots.protocols import AdvantageEstimator, make
 
 Coef = Mapping[str, float]
@@ -16,15 +18,13 @@ Coef = Mapping[str, float]
 class Relative(AdvantageEstimator):
     """An estimator that compares the members of a group: equal rewards get exactly 0."""
 
-    relative: ClassVar[bool] = True
-    invariant: ClassVar[frozenset[str]] = frozenset()
+    relative = True
 
 
 class Over(AdvantageEstimator):
     """Estimator on top of another, ``base``, given as in a recipe."""
 
-    relative: ClassVar[bool] = False
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: frozenset[str] = frozenset()
     """Further inputs it reads."""
 
     def __init__(self, base: Any = "grpo") -> None:
@@ -60,3 +60,46 @@ class DrawingOver(Over):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.base.load_state_dict(state["base"])
         self.steps = int(state["steps"])
+
+
+class Among(Over):
+    """``base``, estimated on members of some kinds: what an expert earned is in no baseline of the
+    policy's own members. All others get 0, and are trained on by the losses that read none.
+
+    Args:
+        members: One or several of ``"played"``, ``"expert"`` and ``"replayed"``.
+        role: Of these members alone those of a role; ``by_role`` estimates within each.
+    """
+
+    registered = "among"
+
+    def __init__(
+        self,
+        base: Any = "grpo",
+        members: Kind | Sequence[Kind] = "played",
+        role: str | None = None,
+    ) -> None:
+        super().__init__(base)
+        self.members, self.role = checked_kinds(members), role
+
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
+        chosen = batch.among(self.members)
+        if self.role is not None:
+            chosen = chosen & batch.of_role(self.role)
+        places = torch.nonzero(chosen)[:, 0]
+        if not len(places):
+            return Estimate(torch.zeros(len(batch)))
+        made = self.base.estimate(batch.take(places.tolist()), coef)
+
+        def back(values: Any, other: float) -> Any:
+            """Values of the part at their places in the batch, ``other`` elsewhere."""
+            if values is None:
+                return None
+            whole = torch.full((len(batch), *values.shape[1:]), other).to(values.dtype)
+            whole[places] = values
+            return whole
+
+        return Estimate(
+            back(made.adv, 0), back(made.clip_scale, 1), back(made.mask, 1), back(made.returns, 0),
+            back(made.value_mask, 0), {name: back(value, 0) for name, value in made.notes.items()},
+        )  # fmt: skip

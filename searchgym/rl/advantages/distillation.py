@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +11,7 @@ from ..ops.ratios import kl
 from ..ops.tokens import masked, spread
 from ..ops.turns import reward_to_go
 from ..slots.batch import Batch, Estimate
-from ..slots.protocols import Reduction
+from ..slots.protocols import Coef, Reduction
 from .base import Over
 
 
@@ -64,9 +63,7 @@ class Distillation(Over):
     registered = "distillation"
     reads = frozenset({"distillation"})
     needs = frozenset({"old_logp", "teacher_logp"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (
-        Reduction({"weight": 0.0, "base": "grpo"}, {"use": "grpo"}),
-    )
+    reductions = (Reduction({"weight": 0.0, "base": "grpo"}, {"use": "grpo"}),)
 
     def __init__(
         self,
@@ -83,7 +80,7 @@ class Distillation(Over):
         super().__init__("ones" if base is None else base)
         self.alone = base is None
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         base = Estimate(torch.zeros(())) if self.alone else self.base.estimate(batch, coef)
         succeeded = batch.reward >= self.threshold
         speaks = torch.ones_like(succeeded)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from torch import Tensor
 
 from ..ops.groups import RewardGroups, Std, checked_std
@@ -92,8 +89,7 @@ class ReinforcePPBaseline(AdvantageEstimator):
     rewards gets what the batch's mean is away from 0."""
 
     registered = "reinforce_pp_baseline"
-    relative: ClassVar[bool] = False
-    invariant: ClassVar[frozenset[str]] = frozenset({"shift", "scale"})
+    invariant = frozenset({"shift", "scale"})
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         return Estimate(reinforce_pp_baseline_advantages(batch.reward, batch.group, batch.mask))

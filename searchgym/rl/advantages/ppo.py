@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -52,7 +51,6 @@ class PPO(AdvantageEstimator):
     """GAE over tokens, over turns, or over turns and then the tokens of each (``"bi-level"``)."""
 
     registered = "ppo"
-    relative: ClassVar[bool] = False
     requires = frozenset({"value"})
 
     def __init__(
@@ -70,7 +68,7 @@ class PPO(AdvantageEstimator):
         self.level, self.gamma, self.lam = level, float(gamma), float(lam)
         self.turn_gamma = float(turn_gamma)
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         mask = batch.mask & ~batch.reward.isnan()[:, None]
         reward = batch.token_reward()
         value, gamma, lam = batch.need("value"), self.gamma, self.lam
@@ -101,7 +99,7 @@ class KLInReward(Over):
     registered = "kl_in_reward"
     reads = frozenset({"beta"})
     needs = frozenset({"ref_logp", "old_logp"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({"beta": 0.0}, {"use": "grpo"}),)
+    reductions = (Reduction({"beta": 0.0}, {"use": "grpo"}),)
 
     def __init__(self, base: Any = "grpo", beta: float = 0.001, how: Estimator = "k1") -> None:
         super().__init__(base)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from ..ops.ratios import kl as kl_estimate
 from ..ops.tokens import masked, require_rows, spread, whiten
 from ..ops.turns import reward_to_go
 from ..slots.batch import Batch, Estimate
-from ..slots.protocols import AdvantageEstimator
+from ..slots.protocols import AdvantageEstimator, Coef
 
 
 def reinforce_advantages(reward: Tensor, baseline: float = 0.0) -> Tensor:
@@ -68,7 +68,6 @@ class Reinforce(AdvantageEstimator):
     """The reward minus a baseline: ``"mean"`` of all *earlier* batches' rewards, or a number."""
 
     registered = "reinforce"
-    relative: ClassVar[bool] = False
 
     def __init__(self, baseline: str | float = "mean", momentum: float = 0.0) -> None:
         if isinstance(baseline, str) and baseline != "mean":
@@ -76,7 +75,7 @@ class Reinforce(AdvantageEstimator):
         self.fixed = None if isinstance(baseline, str) else float(baseline)
         self.mean = RunningMean(momentum)
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         if self.fixed is not None:
             return Estimate(reinforce_advantages(batch.reward, self.fixed))
         if not self.mean.count:  # nothing known yet: the batch's own mean, biased this once
@@ -121,7 +120,6 @@ class ReinforcePP(AdvantageEstimator):
     batch's tokens. None: without KL and reference; ``coef["beta"]`` is then another's."""
 
     registered = "reinforce_pp"
-    relative: ClassVar[bool] = False
 
     def __init__(self, beta: float | None = None, gamma: float = 1.0) -> None:
         self.beta, self.gamma = beta, float(gamma)
@@ -129,7 +127,7 @@ class ReinforcePP(AdvantageEstimator):
         self.reads = frozenset(() if beta is None else {"beta"})
         self.invariant = frozenset({"scale"} if beta is None else ())
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         beta = 0.0 if self.beta is None else coef.get("beta", self.beta)
         mask = batch.mask & ~batch.reward.isnan()[:, None]
         penalty = None
@@ -157,10 +155,9 @@ class ReMax(AdvantageEstimator):
     """Needs ``{use = "chains", greedy_twin = true}``."""
 
     registered = "remax"
-    relative: ClassVar[bool] = False
     requires = frozenset({"baseline"})
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         greedy = torch.where(batch.reward.isnan(), batch.reward, batch.need("baseline"))
         return Estimate(remax_advantages(batch.token_reward(), greedy, batch.mask))
 
@@ -169,9 +166,8 @@ class Ones(AdvantageEstimator):
     """1 for every trajectory; 0 for those that cannot be scored."""
 
     registered = "ones"
-    relative: ClassVar[bool] = False
-    invariant: ClassVar[frozenset[str]] = frozenset({"shift", "scale"})
+    invariant = frozenset({"shift", "scale"})
 
-    def estimate(self, batch: Batch, coef: Mapping[str, float]) -> Estimate:
+    def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         ones = torch.ones_like(batch.reward)
         return Estimate(torch.where(batch.reward.isnan(), torch.zeros_like(ones), ones))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -46,7 +46,7 @@ class Branches(Over):
     """
 
     registered = "branches"
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "grpo"}),)
+    reductions = (Reduction({}, {"use": "grpo"}),)
 
     def __init__(
         self, base: Any = "grpo", intra: float = 0.0, share: Share = "copies", whole: bool = False
@@ -102,10 +102,7 @@ class TurnMix(AdvantageEstimator):
     """
 
     registered = "turn_mix"
-    relative: ClassVar[bool] = False  # equal totals may be made of different turns
-    reductions: ClassVar[tuple[Reduction, ...]] = (
-        Reduction({"trajectory": 1.0, "turn": 0.0}, {"use": "grpo"}),
-    )
+    reductions = (Reduction({"trajectory": 1.0, "turn": 0.0}, {"use": "grpo"}),)
 
     def __init__(
         self,

@@ -27,18 +27,15 @@ class AdmissionControl:
         batch: Rollouts per update.
         eta: Updates that a rollout may lag behind; 0 is synchronous training. With a fraction, so
             many of an update's rollouts are begun ahead, and none lags by more than ⌈η⌉ updates.
-        limit: Maximum number of concurrent rollouts; None bounds them by staleness alone.
 
     Raises:
         CardError: an argument out of range.
     """
 
-    def __init__(self, batch: int, eta: float, *, limit: int | None = None) -> None:
-        if batch < 1 or not 0 <= eta < math.inf or (limit is not None and limit < 1):
-            raise CardError(
-                f"batch and limit must be at least 1, eta at least 0; got {batch}, {limit}, {eta}"
-            )
-        self.batch, self.eta, self.limit = batch, eta, limit
+    def __init__(self, batch: int, eta: float) -> None:
+        if batch < 1 or not 0 <= eta < math.inf:
+            raise CardError(f"batch must be at least 1, eta at least 0; got {batch}, {eta}")
+        self.batch, self.eta = batch, eta
         self.version = 0
         self.accepted = 0
         """Rollouts trained on, or finished and waiting for it."""
@@ -54,10 +51,7 @@ class AdmissionControl:
         """Number of rollouts that may start now."""
         ahead = math.ceil(round(self.eta * self.batch, 9))  # 0.7 · 10 is a little more than 7
         allowed = ahead + (self.version + 1) * self.batch
-        allowed -= self.accepted + self.running
-        if self.limit is not None:
-            allowed = min(allowed, self.limit - self.running)
-        return max(allowed, 0)
+        return max(allowed - self.accepted - self.running, 0)
 
     def start(self, count: int = 1) -> None:
         """Start ``count`` rollouts; ``ValueError`` if there is no room."""
@@ -67,12 +61,10 @@ class AdmissionControl:
 
     def accept(self, count: int = 1) -> None:
         """Mark ``count`` running rollouts as finished, to be trained on."""
-        self._end(count)
+        if not 0 <= count <= self.running:
+            raise ValueError(f"{count} rollouts cannot end: {self.running} are running")
+        self.running -= count
         self.accepted += count
-
-    def reject(self, count: int = 1) -> None:
-        """Discard ``count`` running rollouts; others may take their place."""
-        self._end(count)
 
     def release(self, count: int = 1) -> None:
         """Discard ``count`` accepted rollouts."""
@@ -88,14 +80,8 @@ class AdmissionControl:
         """Restart at ``version``; running and waiting rollouts are lost."""
         self.version, self.accepted, self.running = version, version * self.batch, 0
 
-    def _end(self, count: int) -> None:
-        if not 0 <= count <= self.running:
-            raise ValueError(f"{count} rollouts cannot end: {self.running} are running")
-        self.running -= count
-
 
 Late = Literal["wait", "drop"]
-Order = Literal["deadline", "arrival"]
 T = TypeVar("T")
 
 
@@ -117,22 +103,13 @@ class Waiting(Generic[T]):
     is ever lost. ``late="drop"``: it takes the first ``batch`` that are finished, and who comes too
     late is thrown away. That never waits for a slow rollout, and seldom learns from one.
 
-    ``order``: of the finished, the update takes those whose deadline is nearest, which began first
-    (``"deadline"``), or those that were finished first (``"arrival"``), by which more slow ones
-    grow too old while they wait. AstraFlow (arXiv 2605.15565) has both.
+    Of the finished an update takes those that began first: their deadline is nearest.
     """
 
-    def __init__(
-        self, control: AdmissionControl, late: Late = "wait", order: Order = "deadline"
-    ) -> None:
-        if late not in ("wait", "drop") or order not in ("deadline", "arrival"):
-            raise CardError(
-                "late is 'wait' or 'drop' and order 'deadline' or 'arrival', got "
-                f"{late!r} and {order!r}"
-            )
-        if late == "wait" and order == "arrival":
-            raise CardError("order='arrival' loses rollouts: it goes with late='drop' alone")
-        self.control, self.late, self.order = control, late, order
+    def __init__(self, control: AdmissionControl, late: Late = "wait") -> None:
+        if late not in ("wait", "drop"):
+            raise CardError(f"late is 'wait' or 'drop', got {late!r}")
+        self.control, self.late = control, late
         self.dropped = 0
         """Rollouts discarded for their age so far."""
         self._next = 0
@@ -175,8 +152,7 @@ class Waiting(Generic[T]):
         """Take the rollouts of the next update, which must be ``ready``."""
         if not self.ready:
             raise ValueError(f"no update is ready: {len(self._done)} finished, {len(self)} in all")
-        tickets = sorted(self._done) if self.order == "deadline" else list(self._done)
-        taken = [self._done.pop(t) for t in sorted(tickets[: self.control.batch])]
+        taken = [self._done.pop(t) for t in sorted(self._done)[: self.control.batch]]
         return Chosen([item for _, item in taken], [self.control.version - v for v, _ in taken])
 
     def again(self, count: int) -> None:
@@ -205,7 +181,7 @@ class AsyncRollouts:
                 env, lm, "decoupled_ppo", policy=policy, rollouts=rollouts
             )
 
-    Each group is trained on at most ``eta`` updates after it began (``waiting.py``), usually by
+    Each group is trained on at most ``eta`` updates after it began (:class:`Waiting`), usually by
     weights it was not sampled with: use the loss ``decoupled``. Workers take over new weights
     between two turns, also within an episode; every token carries the version that drew it. With
     ``eta=0`` the numbers are the synchronous trainer's; otherwise what is trained on depends on who
@@ -219,8 +195,6 @@ class AsyncRollouts:
             so many of an update's groups are begun ahead.
         together: Groups that a worker plays in one batch.
         late: ``"wait"`` for slow groups, or ``"drop"`` them.
-        order: With ``"drop"``: train on the finished groups that began first (``"deadline"``), or
-            on those that were finished first (``"arrival"``).
         restarts: Number of workers that may die before training ends with an error.
         timeout_s: Time limit of a worker's start, and of each batch of groups.
         start_method: Start method of ``multiprocessing``. As always with ``"spawn"``, a script that
@@ -238,7 +212,6 @@ class AsyncRollouts:
         eta: float = 1,
         together: int = 1,
         late: Late = "wait",
-        order: Order = "deadline",
         restarts: int = 3,
         timeout_s: float = 600.0,
         start_method: str = "spawn",
@@ -249,8 +222,8 @@ class AsyncRollouts:
                 f"positive; got {workers}, {together}, {restarts}, {eta}, {timeout_s}"
             )
         self.make, self.workers, self.eta = make, workers, eta
-        self.late, self.order = late, order
-        Waiting(AdmissionControl(1, eta), late, order)  # refused here, not when training begins
+        self.late = late
+        Waiting(AdmissionControl(1, eta), late)  # refused here, not when training begins
         self.together, self.restarts, self.timeout_s = together, restarts, timeout_s
         self.context = multiprocessing.get_context(start_method)
         self.folder = new_folder()
@@ -277,7 +250,7 @@ class AsyncRollouts:
             raise EngineError("these rollouts belong to a trainer already: make others")
         control = AdmissionControl(batch, self.eta)
         control.recover(steps)
-        self.waiting = Waiting(control, self.late, self.order)
+        self.waiting = Waiting(control, self.late)
         self.folder = pick_staging_dir(self.folder, weights)
         publish(self.folder, weights, version)
         rollout = recipe.table.get("rollout", "chains")
@@ -370,7 +343,6 @@ class AsyncRollouts:
         plan: Callable[[int], list[TaskPlan]],
         coef: Mapping[str, float],
     ) -> None:
-        """Queue as many plans as may start."""
         if not (count := waiting.control.capacity):
             return
         plans = plan(count)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...errors import EngineError
 from ...llms.vllm_generator import place_for, size_of
 from ...utils.processes import Channel, ParentGoneError
+from ..slots.protocols import Coef
 from ..slots.protocols import make as make_slot
 from ..slots.records import Group, Packed, TaskPlan, Workers, pack, unpack
 
@@ -103,7 +104,7 @@ class Job(NamedTuple):
 
     tickets: tuple[int, ...]
     plans: tuple[TaskPlan, ...]
-    coef: Mapping[str, float]
+    coef: Coef
 
 
 class WorkerAnswer(NamedTuple):

@@ -1,14 +1,18 @@
-"""Base of the losses."""
+"""Base of the losses, and a loss on some of the members alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import ClassVar, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor
 
 from ..ops.tokens import Aggregate, Counts
-from ..slots.batch import Totals
-from ..slots.protocols import Loss, Reduction, RunFacts
+from ..slots.batch import Batch, Kind, Mean, Output, Totals, checked_kinds
+from ..slots.protocols import Loss, Reduction, Result, RunFacts, make
 
 Coef = Mapping[str, float]
 """Coefficients of a step, by name."""
@@ -76,3 +80,84 @@ class WeightedLoss(Loss):
         if self.norm is not None:
             made["norm"] = self.norm * sequences
         return made
+
+
+Ratio = Literal["old", "sampled"]
+
+
+class LossAmong(Loss):
+    """Another loss, on members of some kinds: reinforcement learning on those that the policy
+    played and imitation of an expert's in one batch. Means are over these members' tokens.
+
+    Args:
+        members: One or several of ``"played"``, ``"expert"`` and ``"replayed"``.
+        loss: The loss, as in a recipe.
+        name: Name of its coefficient and metrics; default: its own.
+        ratio: ``"sampled"``: what the loss takes for the policy at the step's start is the one that
+            drew the tokens, so that the ratio and the clip of members of earlier steps are to the
+            weights of then (SPEAR).
+        role: Of these members alone those of a role: the ranker's rows have a loss of their own.
+    """
+
+    registered = "among"
+
+    def __init__(
+        self,
+        members: Kind | Sequence[Kind] = "expert",
+        loss: Any = "sft",
+        name: str | None = None,
+        ratio: Ratio = "old",
+        role: str | None = None,
+    ) -> None:
+        if ratio not in get_args(Ratio):
+            raise ValueError(f"ratio is 'old' or 'sampled', got {ratio!r}")
+        self.members, self.role = checked_kinds(members), role
+        self.ratio = ratio
+        self.loss: Loss = make("loss", loss)
+        self._given = frozenset(loss) if isinstance(loss, Mapping) else frozenset()
+        self.name = name or self.loss.name
+        self.weight = self.loss.weight
+        needs = set(self.loss.requires) | ({"sampled_logp"} if ratio == "sampled" else set())
+        if "expert" not in self.members:
+            needs -= {"sampled_logp"}  # whoever plays or has played has them
+        self.requires = frozenset(needs)
+        self.reads = self.loss.reads
+        self.whole_groups, self.scales_clip = self.loss.whole_groups, self.loss.scales_clip
+        self.prepares_with_logp = self.loss.prepares_with_logp
+
+    def idle(self, run: RunFacts) -> Mapping[str, str]:
+        """Options of the loss that change nothing, unless ratios are to older weights."""
+        if self.ratio == "sampled":
+            return {}
+        vain = {n: why for n, why in self.loss.idle(run).items() if n in self._given}
+        return {"loss": f"{', '.join(vain)}: {next(iter(vain.values()))}"} if vain else {}
+
+    def prepare(self, batch: Batch, output: Output | None, coef: Coef) -> Mapping[str, Tensor]:
+        """Note how many tokens and trajectories the update has of these kinds."""
+        part = self._part(batch)
+        totals = part.totals
+        notes = {self._key(n): torch.full((len(batch),), v) for n, v in totals._asdict().items()}
+        return notes | self.loss.prepare(part, output, coef)
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        part = self._part(batch)
+        counted = Totals(*(float(batch.note(self._key(n))[0]) for n in Totals._fields))
+        loss, stats = self.loss(output, part, counted, coef)
+        tokens = part.totals.tokens
+        means = {
+            name: value if isinstance(value, Mean) else Mean(value * tokens, tokens)
+            for name, value in stats.items()
+        }
+        return loss, means
+
+    def _part(self, batch: Batch) -> Batch:
+        chosen = batch.among(self.members)
+        if self.role is not None:
+            chosen = chosen & batch.of_role(self.role)
+        mask = batch.mask & chosen[:, None]
+        old = batch.sampled_logp if self.ratio == "sampled" else batch.old_logp
+        return replace(batch, mask=mask, old_logp=old)
+
+    def _key(self, name: str) -> str:
+        role = "" if self.role is None else f"{self.role}_"
+        return f"{'+'.join(self.members)}_{role}{name}"

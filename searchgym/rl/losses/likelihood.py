@@ -56,9 +56,7 @@ class SFTLoss(WeightedLoss):
         self.weighting: Weighting = weighting
         self.requires = frozenset({"old_entropy"} if entropy else ())
 
-    def __call__(
-        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> Result:
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         chance = masked(output.logp.detach(), batch.mask).exp()
         weight = chance * (1 - chance) if self.weighting == "p(1-p)" else None
         loss, stats = sft_loss(
@@ -154,9 +152,7 @@ class DPOLoss(WeightedLoss):
         pairs = outcome_pairs(batch.reward, batch.group, threshold=self.threshold)
         return {"dpo_pairs": torch.full((len(batch),), float(len(pairs)))}
 
-    def __call__(
-        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> Result:
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         pairs = outcome_pairs(batch.reward, batch.group, threshold=self.threshold)
         loss, stats = dpo_loss(
             output.logp, batch.need("ref_logp"), batch.mask, pairs, beta=self.beta,

@@ -109,7 +109,7 @@ class PPOLoss(WeightedLoss):
     off_policy: ClassVar[tuple[str, ...]] = ("clip_low", "clip_high", "dual_clip")
     requires = frozenset({"old_logp"})
     scales_clip = True
-    reductions: ClassVar[tuple[Reduction, ...]] = ON_POLICY
+    reductions = ON_POLICY
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class DecoupledLoss(PPOLoss):
 
     registered = "decoupled"
     requires = frozenset({"old_logp", "sampled_logp"})
-    reductions: ClassVar[tuple[Reduction, ...]] = (Reduction({}, {"use": "ppo"}, "on-policy"),)
+    reductions = (Reduction({}, {"use": "ppo"}, "on-policy"),)
 
     def __init__(
         self, cap: float = 5.0, action: Action = "mask", level: Level = "token", **shared: Any
@@ -270,7 +270,7 @@ class GSPOLoss(WeightedLoss):
     scales_clip = True
     requires = frozenset({"old_logp"})
     default: ClassVar[Aggregate] = "seq-mean-token-mean"
-    reductions: ClassVar[tuple[Reduction, ...]] = (
+    reductions = (
         Reduction(
             {"clip_low": 0.2, "clip_high": 0.2},
             {"use": "ppo", "aggregate": "seq-mean-token-mean"},
@@ -335,9 +335,7 @@ class CISPOLoss(WeightedLoss):
     off_policy: ClassVar[tuple[str, ...]] = ("clip_low", "clip_high")
     scales_clip = True
     requires = frozenset({"old_logp"})
-    reductions: ClassVar[tuple[Reduction, ...]] = tuple(
-        r._replace(options={"clip_high": 0.2}) for r in ON_POLICY
-    )
+    reductions = tuple(r._replace(options={"clip_high": 0.2}) for r in ON_POLICY)
 
     def __init__(self, clip_high: float, clip_low: float = 1.0, **shared: Any) -> None:
         super().__init__(**shared)

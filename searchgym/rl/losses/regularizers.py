@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Unpack
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 from ..ops.ratios import Estimator, kl
 from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked, masked_mean, spread
 from ..slots.batch import Batch, Output, Totals
-from ..slots.protocols import Result
+from ..slots.protocols import Coef, Result
 from .base import WeightedLoss
 
 
@@ -60,9 +59,7 @@ class KLLoss(WeightedLoss):
         kl(torch.zeros(1), torch.zeros(1), how)  # an unknown one fails now
         self.how: Estimator = how
 
-    def __call__(
-        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> Result:
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         return kl_loss(
             output.logp, batch.need("ref_logp"), batch.mask, self.how,
             aggregate=self.aggregate, **self.counts(totals),
@@ -95,9 +92,7 @@ class EntropyLoss(WeightedLoss):
     def __init__(self, weight: float = 0.001, **shared: Any) -> None:
         super().__init__(weight, **shared)
 
-    def __call__(
-        self, output: Output, batch: Batch, totals: Totals, coef: Mapping[str, float]
-    ) -> Result:
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         if output.entropy is None:
             raise ValueError("the entropy bonus needs the model's entropies")
         return entropy_loss(

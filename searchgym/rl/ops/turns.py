@@ -206,11 +206,10 @@ def bi_level_gae(
     gamma: float = 1.0,
     lam: float = 1.0,
     turn_gamma: float = 0.95,
-    turn_lam: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """GAE between turns, then within them (VAGEN, arXiv 2510.16907; InfoPO).
 
-    1. GAE over the last tokens of turns, with ``turn_gamma`` and ``turn_lam`` (default ``lam``);
+    1. GAE over the last tokens of turns, with ``turn_gamma`` and ``lam``;
     2. each of these tokens' reward becomes its return of step 1;
     3. token GAE within each turn, with ``gamma`` and ``lam``, that ends with the turn.
 
@@ -221,8 +220,7 @@ def bi_level_gae(
     """
     require_tokens(reward=reward, value=value, turn=turn, mask=mask)
     ends = turn_ends(turn, mask)
-    lam_between = lam if turn_lam is None else turn_lam
-    _, later = token_gae(reward, value, ends, gamma=turn_gamma, lam=lam_between)
+    _, later = token_gae(reward, value, ends, gamma=turn_gamma, lam=lam)
     reward, value = masked(reward, mask).detach(), masked(value, mask).detach()
     reward = torch.where(ends, later, reward)
     inside = (~ends).to(value.dtype)

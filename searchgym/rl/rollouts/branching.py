@@ -61,7 +61,6 @@ class WithHints:
         return texts
 
     def _told(self, request: TurnRequest) -> TurnRequest:
-        """The request with the hint at the end of the question."""
         if request.episode_id not in self.hints:
             return request
         told, segments = False, []

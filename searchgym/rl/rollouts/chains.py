@@ -83,8 +83,6 @@ def played(
 
 
 class _Mixed:
-    """The policy, greedy in the twins' episodes."""
-
     def __init__(self, policy: CausalLMPolicy) -> None:
         self.policy = policy
 

@@ -377,7 +377,6 @@ def _turn_rewards(
 
 
 def _signals(scored: Sequence[Scored]) -> dict[str, Tensor]:
-    """Every signal of the trained members, groups one after the other."""
     made: dict[str, Tensor] = {}
     for name in scored[0].signals if scored else ():
         parts = [s.signals[name][s.training] for s in scored]

@@ -161,14 +161,12 @@ def check_estimator(spec: Any) -> None:
 
 
 def _shifted(batch: Batch) -> Batch:
-    """Each group's rewards, and another number for each besides."""
     more = 0.5 + 0.25 * batch.group
     assert batch.outcome is not None
     return replace(batch, reward=batch.reward + more, outcome=batch.outcome + more)
 
 
 def _scaled(batch: Batch) -> Batch:
-    """Three times all rewards."""
     paid: dict[str, Any] = {
         name: 3 * batch.need(name) for name in ("reward", "outcome", "turn_reward")
     }
@@ -230,7 +228,6 @@ def check_loss(spec: Any) -> None:
 
 
 def _clipped(batch: Batch, factor: float) -> Batch:
-    """The same batch with a factor on the clip range."""
     scale = torch.full(batch.mask.shape, factor)
     return replace(batch, credit=Estimate(batch.adv, clip_scale=scale))
 

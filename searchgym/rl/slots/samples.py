@@ -135,7 +135,6 @@ def loss_statistics(loss: Any) -> set[str]:
 
 
 def _logit_gradient(count: int, width: int, ids: int = 5) -> torch.Tensor:
-    """(count, width, ids) of tokens drawn at random."""
     draw = torch.Generator().manual_seed(2)
     odds = torch.randn(count, width, ids, generator=draw).softmax(-1)
     own = torch.randint(0, ids, (count, width), generator=draw)

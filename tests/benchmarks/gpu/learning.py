@@ -12,7 +12,7 @@ import torch
 
 from searchgym.errors import SearchGymError
 from searchgym.llms.models import resolve
-from searchgym.policies.note import read_note
+from searchgym.policies.model_folder import read_note
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.launch import sampling_of
 from searchgym.rl.recipe import read

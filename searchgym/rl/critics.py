@@ -1,25 +1,101 @@
-"""Value models: a copy of the transformer's body, a head, and what it is fitted by."""
+"""Critics: value models that are trained along with the policy, by name, and their contract.
+
+A class with a line ``registered = "name"``, or a plug-in's ``"critic:name"``, is what a recipe's
+``[critic] use = "name"`` means; :func:`check_critic` checks one of your own.
+"""
 
 from __future__ import annotations
 
 import copy
+import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import EngineError
-from ...llms.batches import distinct, micro_batches, right_padded
-from ...policies.trainable import TrainableLM
-from ...storage.checkpoint import load_optimizer, optimizer_tensors
-from ..measures import renamed
-from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked, masked_mean
-from ..ops.turns import over_turn, turn_starts
-from ..slots.batch import Batch, in_lines
+from ..errors import CardError, EngineError, unknown
+from ..llms.batches import distinct, micro_batches, right_padded
+from ..objects import build, check_fits, load_known, load_object
+from ..plugins import Registry
+from ..policies.trainable import TrainableLM
+from ..storage.checkpoint import load_optimizer, optimizer_tensors
+from .measures import renamed
+from .ops.tokens import Aggregate, Counts, aggregate_tokens, masked, masked_mean
+from .ops.turns import over_turn, turn_starts
+from .slots.batch import Batch, Estimate, in_lines
+from .slots.contracts import close, require
+
+DEFAULT = "scalar"
+"""The critic of a table that names none."""
+
+
+CRITICS = Registry("critic", package="searchgym.rl.critics")
+"""Name → import path of every registered critic."""
+
+
+def check_critic_table(table: Mapping[str, Any]) -> None:
+    """Check a table's name and options, without a model.
+
+    Raises:
+        CardError: an unknown name or option, or what is no critic.
+    """
+    _found(table)
+
+
+def make_critic(table: Mapping[str, Any], lm: TrainableLM, **defaults: Any) -> ValueModel:
+    """Make a critic of a policy's model.
+
+    Args:
+        table: ``use``, a name of :data:`CRITICS` (default: ``scalar``) or
+            ``"package.module:Class"``, and options.
+        lm: The model whose body is copied.
+        defaults: Options that the table may change, such as ``lr``.
+
+    Raises:
+        CardError: an unknown name or option, or what is no critic.
+        EngineError: the model has adapters, or an option is out of its range.
+    """
+    use, kind, options = _found(table)
+    made: ValueModel = build(f"critic {use!r}", kind, {**defaults, **options}, lm)
+    return made
+
+
+def _found(table: Mapping[str, Any]) -> tuple[str, Any, dict[str, Any]]:
+    """The name, the class and the options."""
+    options = dict(table)
+    use = options.pop("use", DEFAULT)
+    if not isinstance(use, str) or (use not in CRITICS and ":" not in use):
+        raise CardError(unknown("critic", str(use), CRITICS) + ", or 'package.module:Class'")
+    kind = load_known(CRITICS[use]) if use in CRITICS else load_object(use)
+    check_fits("critic", use, kind, ("values", "fit", "tensors", "load_tensors"))
+    if not inspect.isclass(kind):
+        raise CardError(f"{use!r} is no class: a critic is made of the model that it is given")
+    names = _options(kind)
+    for name in options:
+        if name not in names:
+            raise CardError(unknown(f"option of critic {use!r}", name, names))
+    return use, kind, options
+
+
+def _options(kind: type) -> list[str]:
+    """Options of a class: those that its constructor, and what that hands the rest on to, take by
+    name."""
+    names: list[str] = []
+    for base in kind.__mro__:
+        if (own := vars(base).get("__init__")) is None or not inspect.isfunction(own):
+            continue
+        parameters = list(inspect.signature(own).parameters.values())[2:]  # itself, the model
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        names += [p.name for p in parameters if p.kind in named]
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            break
+    return [name for name in dict.fromkeys(names) if name != "size"]
 
 
 class ValueModel(ABC):
@@ -137,7 +213,6 @@ class ValueModel(ABC):
         }
 
     def _update(self, batch: Batch) -> dict[str, float]:
-        """One step of the optimiser; metrics, means over tokens."""
         total = max(float(self.asked(batch).sum()), 1.0)
         metrics = {"loss": 0.0}
         self.optimizer.zero_grad(set_to_none=True)
@@ -223,7 +298,7 @@ class Critic(ValueModel):
 
     Args:
         clip: Distance from its old value beyond which a value has no gradient.
-        options: Of :class:`~searchgym.rl.critics.base.ValueModel`.
+        options: Of :class:`~searchgym.rl.critics.ValueModel`.
     """
 
     registered = "scalar"
@@ -260,3 +335,53 @@ class TurnCritic(Critic):
 
     def asked(self, batch: Batch) -> Tensor:
         return turn_starts(batch.turn, batch.mask) & super().asked(batch)  # where values are read
+
+
+def check_critic(spec: Mapping[str, Any], batch: Batch, lm: TrainableLM) -> None:
+    """Shape, finite values, the policy left alone, learning, repeatability, memory; neither the
+    order of trajectories nor how many go through the model together matters.
+
+    Args:
+        spec: A recipe's table ``[critic]``.
+        batch: Trajectories with rows, e.g. ``Batch.of`` played groups.
+        lm: The model by which they were played.
+
+    Raises:
+        CheckError: the first broken promise.
+    """
+    before = [p.detach().clone() for p in lm.parameters()]
+    one, two = (make_critic(spec, lm, lr=1e-2) for _ in range(2))
+    value = _values(one, batch)
+    require(value.shape == batch.mask.shape, spec, "values are (N, T)")
+    require(not value.requires_grad and value.device.type == "cpu", spec, "values are on the CPU")
+    require(bool(torch.isfinite(value).all()), spec, "values are finite")
+    goal = torch.where(batch.mask, 0.25 + 0.5 * (batch.turn % 2), 0.0)
+    ready = replace(batch, value=value, credit=Estimate(goal, returns=goal))
+    first = one.fit(ready)
+    named = all(name.startswith("critic/") and math.isfinite(v) for name, v in first.items())
+    require(named and "critic/loss" in first, spec, "fit gives critic/loss and finite metrics")
+    require(first == two.fit(ready), spec, "the same batch is learnt in the same way")
+    still = all(torch.equal(a, b) for a, b in zip(before, lm.parameters(), strict=True))
+    require(still, spec, "the policy's weights are left alone")
+    for _ in range(30):
+        last = one.fit(replace(ready, value=_values(one, batch)))
+    require(last["critic/loss"] < first["critic/loss"], spec, "its loss falls on what it learns")
+    order = list(range(len(batch)))[::-1]
+    learnt = _values(one, batch)
+    require(not close(learnt, value), spec, "what it learns changes its values")
+    mixed = _values(one, batch.take(order))
+    require(close(mixed, learnt[order]), spec, "the order of trajectories does not matter")
+    parts = torch.cat([_values(one, batch.take([i])) for i in range(len(batch))])
+    require(close(parts, learnt), spec, "a trajectory's values are its own")
+    again = make_critic(spec, lm, lr=1e-2)
+    again.load_tensors(one.tensors())
+    require(torch.equal(_values(again, batch), learnt), spec, "tensors hold all that is learnt")
+    more = replace(ready, value=learnt)
+    same = one.fit(more) == again.fit(more)
+    require(same and torch.equal(_values(again, batch), _values(one, batch)), spec, "it resumes")
+
+
+def _values(critic: Any, batch: Batch) -> torch.Tensor:
+    with torch.no_grad():
+        state_values: torch.Tensor = critic.values(batch)
+    return state_values

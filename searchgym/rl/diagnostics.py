@@ -294,7 +294,7 @@ def require_members_that_differ(recipe: Recipe, sampling: Sampling) -> None:
         CardError: naming the option to change.
     """
     size = recipe.rollout.size
-    if (size is None or size > 1) and sampling.temperature > 0:
+    if size != 1 and sampling.temperature > 0:
         return
     if not needs_several_members(recipe):
         return

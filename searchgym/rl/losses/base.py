@@ -137,7 +137,7 @@ class LossAmong(Loss):
         part = self._part(batch)
         totals = part.totals
         notes = {self._key(n): torch.full((len(batch),), v) for n, v in totals._asdict().items()}
-        return notes | self.loss.prepare(part, output, coef)
+        return {**notes, **self.loss.prepare(part, output, coef)}
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         part = self._part(batch)

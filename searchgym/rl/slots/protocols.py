@@ -96,8 +96,8 @@ class Slot:
 class RolloutStrategy(Slot):
     """Plays a task's group."""
 
-    size: int | None = None
-    """Members of a group; None: not said."""
+    size: int = 0
+    """Members of a group; 0: not said."""
     truncates: bool = False
     """True if members may stop before their episodes have ended, and are trained on all the
     same."""

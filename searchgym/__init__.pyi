@@ -65,12 +65,12 @@ from .errors import EpisodeError as EpisodeError
 from .errors import EvaluationError as EvaluationError
 from .errors import SearchGymError as SearchGymError
 from .errors import WorldError as WorldError
-from .evaluation.crossed import crossed_interval as crossed_interval
-from .evaluation.crossed import crossed_p as crossed_p
-from .evaluation.intervals import holm as holm
-from .evaluation.power import power_note as power_note
+from .evaluation.comparison import compare as compare
+from .evaluation.differences import crossed_interval as crossed_interval
+from .evaluation.differences import crossed_p as crossed_p
+from .evaluation.differences import holm as holm
+from .evaluation.differences import power_note as power_note
 from .evaluation.result import EvalResult as EvalResult
-from .evaluation.result import compare as compare
 from .evaluation.run import episode_for as episode_for
 from .evaluation.run import evaluate as evaluate
 from .llms.base import Sampling as Sampling

@@ -10,11 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from docsite.constant import accepted
 from searchgym.agents.state import State, read_state
 from searchgym.core.rollout import run_episodes
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.constant import accepted
 from searchgym.evaluation.run import episode_for
 from searchgym.seeding import derive
 from searchgym.text import bare_title

@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from docsite.constant import said_blindly
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.constant import said_blindly
 from searchgym.evaluation.run import episode_for
 from searchgym.rewards import REWARDS
 from searchgym.types import Answer, Task

@@ -10,16 +10,8 @@ import gymnasium as gym
 import pytest
 
 import searchgym  # noqa: F401  (registers)
+from docsite.constant import BEGIN, CONSTANTS, END, TRICKS, best_constant, sentence, write_page
 from searchgym.cards import cards
-from searchgym.evaluation.constant import (
-    BEGIN,
-    CONSTANTS,
-    END,
-    TRICKS,
-    best_constant,
-    sentence,
-    write_page,
-)
 from searchgym.scoring import score_answer
 from searchgym.types import Task
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from searchgym.corpora.render import render
-from searchgym.evaluation.crossed import crossed_interval
+from searchgym.evaluation.differences import crossed_interval
 from searchgym.evaluation.intervals import mean_interval
 from searchgym.kgs.build import from_world
 from searchgym.kgs.communities import find_communities

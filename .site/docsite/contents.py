@@ -19,7 +19,7 @@ from typing import Any
 import gymnasium as gym
 
 from searchgym.benchmark import expected
-from searchgym.benchmark.rungs import REAL_SETS
+from searchgym.benchmark.ladder import REAL_SETS
 from searchgym.cards import Card, cards, catalog
 from searchgym.core.trajectory import Trajectory
 from searchgym.curricula import CURRICULA

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from searchgym.reports.naming import listed
+from searchgym.reports.report import listed
 from searchgym.types import ReasoningGraph, Task
 from searchgym.viewer.world import operation_words
 

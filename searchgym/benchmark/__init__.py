@@ -1,11 +1,12 @@
 """The transfer benchmark: a ladder from the training world to real questions, its table and
 report."""
 
+from .ladder import REAL_SETS, Rung, generated_rungs, real_rungs, rungs_of, smoke_rung
 from .run import oracle, transfer
-from .rungs import Rung, generated_rungs, real_rungs, rungs_of, smoke_rung
 from .table import Contrast, TransferTable
 
 __all__ = [
+    "REAL_SETS",
     "Contrast",
     "Rung",
     "TransferTable",

@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..charts.palette import BARS as BARS
+from ..charts.palette import SCRIPTS as SCRIPTS
 from ..errors import CardError, unknown
-from ..reports.findings import SCRIPTS as SCRIPTS
 from ..types import Agent
 from .lacks import lacks
-from .ladder import Ladder
-from .rungs import REAL_SETS
+from .ladder import REAL_SETS, Ladder
 from .table import TransferTable, save_report
 
-BARS = frozenset({*SCRIPTS, "random", "oracle", "always-refuse", "always-yes", "majority"})
-"""Agents that stand in the table to be cleared; their gains are not reported."""
 UNTRAINED, BEST = "untrained", "best"
 
 

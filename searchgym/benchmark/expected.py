@@ -40,9 +40,7 @@ def record(
         key = row["rung"], row["agent"]
         kept[key] = kept.get(key, 0) + 1
         if kept[key] <= TRAITS:
-            told.append(
-                {k: _rounded(row[k]) for k in ("rung", "agent", "trait", "lost", "explained")}
-            )
+            told.append({k: _rounded(row[k]) for k in _LACK})
     return {
         "arguments": list(arguments),
         "date": today(),

@@ -14,21 +14,29 @@ the real set lacks cannot be reweighted to: their share is told, and the others 
 from __future__ import annotations
 
 import json
+import math
 import warnings
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluation.crossed import crossed_interval
+from ..batching import run_batch
+from ..corpora.corpus import AnswerIndex, Corpus, is_aggregated
+from ..envs.search import SearchEnv
+from ..evaluation.differences import crossed_interval
 from ..evaluation.intervals import Floats, Interval, mean_interval
 from ..evaluation.metrics import METRICS
-from ..seeding import stream
+from ..seeding import derive, stream
+from ..text import bare_title, normalise_answer
+from ..types import CallContext, Failure, Query, Task
+from ..utils.english import STOP, WORD, stem
 from .gains import aligned
-from .rungs import Rung
+from .ladder import Rung
 from .table import TransferTable
-from .traits import SHOWN, TRAITS, Strata, shown_strata, strata, vocabulary
 
 FEW = 20
 """Strata of fewer questions say little; they are marked."""
@@ -71,15 +79,8 @@ def breakdown(
     seed: int = 0,
     unit: bool = True,
 ) -> Breakdown:
-    """Lay two rungs side by side, stratum by stratum.
-
-    Args:
-        trait: Its name.
-        simulated: Stratum (Q,) and scores (S, Q) of each question; no NaN.
-        real: The same of the real rung.
-        seed: Fixes the bootstrap over questions (seeds are averaged before).
-        unit: Scores lie in [0, 1] by definition.
-    """
+    """Lay two rungs side by side, stratum by stratum: of each, stratum (Q,) and scores (S, Q) of
+    the questions, without NaN. The bootstrap is over questions; seeds are averaged before."""
     names = sorted({*simulated[0], *real[0]}, key=_order)
     place = {name: i for i, name in enumerate(names)}
     sim_of, real_of = (np.array([place[s] for s in side[0]]) for side in (simulated, real))
@@ -156,10 +157,9 @@ def lacks(
             ]  # fmt: skip
             told.sort(key=lambda b: -b.explained.mean)
             breakdowns += [
-                {"rung": rung.name, "simulated": near, "agent": agent, "metric": metric,
-                 **_json(b)}
+                {"rung": rung.name, "simulated": near, "agent": agent, "metric": metric, **_json(b)}
                 for b in told
-            ]  # fmt: skip
+            ]
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(breakdowns, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -169,7 +169,6 @@ def lacks(
 def _side(
     table: TransferTable, rung: str, agent: str, metric: str, ids: Sequence[str], told: Strata
 ) -> tuple[Strata, Floats]:
-    """Strata and scores (S, Q) of the questions that were played, without lost ones."""
     results = table.results[rung, agent]
     scores = aligned(results, metric)
     with warnings.catch_warnings():  # no gold at all: NaN, which is its own stratum
@@ -184,7 +183,6 @@ def _side(
 
 
 def _points(sim_of: Any, real_of: Any, real: Floats, strata: int) -> Floats:
-    """Return the points (strata,) that each stratum adds to what is explained."""
     n_sim = np.bincount(sim_of, minlength=strata).astype(float)
     n_real = np.bincount(real_of, minlength=strata).astype(float)
     both = n_real > 0
@@ -217,16 +215,144 @@ def _order(name: str) -> tuple[int, int, str]:
     return (rank, 2 * int(digits or 0) + more - name.startswith("under"), name)
 
 
-def _json(told: Breakdown) -> dict[str, Any]:
-    rows = [
-        {
-            **s._asdict(),
-            **{n: _interval(getattr(s, n)) for n in ("simulated", "real", "points")},
-        }
-        for s in told.strata
+def _json(value: Any) -> Any:
+    if hasattr(value, "_asdict"):
+        return {k: _json(v) for k, v in value._asdict().items()}
+    if isinstance(value, tuple):
+        return [_json(v) for v in value]
+    return None if value != value else value
+
+
+# --- traits: strata of questions, the same for every set ------------------------------------------
+DEPTH = 100
+"""Gold passages are looked for among so many results of the question."""
+UNKNOWN = "unknown"
+Strata = Mapping[str, tuple[str, ...]]
+"""Trait → the stratum of every question, in order."""
+
+TRAITS: Mapping[str, str] = {
+    "hops": "facts that have to be joined",
+    "passage length": "words of the gold passages (median)",
+    "question vocabulary": "share of the question's words, names left out, never seen in training",
+    "passage vocabulary": "the same share of the gold passages' words",
+    "passages with the answer": "how many passages hold an accepted answer",
+    "look-alike titles": "other pages whose titles hold all words of a gold page's",
+    "gold in the corpus": "whether all gold passages are there",
+    "rank of the first gold passage": "among the results of the question itself",
+    "rank of the last gold passage": "the same, of the one ranked lowest",
+}
+SHOWN = "evidence the agent was shown"
+"""A trait of what an agent did rather than of the question."""
+
+
+def vocabulary(corpus: Corpus, tasks: Sequence[Task]) -> frozenset[str]:
+    """Stems of all words of a world's passages and questions."""
+    texts = [f"{p.title} {p.text}" for p in corpus] + [t.question for t in tasks]
+    return frozenset(stem(word.lower()) for text in texts for word in WORD.findall(text))
+
+
+def strata(env: SearchEnv, tasks: Sequence[Task], known: frozenset[str]) -> Strata:
+    """The strata of ``tasks`` by every trait of :data:`TRAITS`.
+
+    ``known``: the training world's vocabulary. Ranks come from the setting's own engine, one call.
+    """
+    corpus = env.corpus
+    gold = [[corpus.passage(e) for e in task.evidence if e in corpus] for task in tasks]
+    ranks = _ranks(env, tasks)
+    index, alike = AnswerIndex(corpus), LookAlikes(corpus)
+
+    def lengths(i: int) -> float:
+        return median(len(p.text.split()) for p in gold[i]) if gold[i] else math.nan
+
+    def told(i: int) -> float:
+        return math.nan if is_aggregated(tasks[i]) else len(index.places(tasks[i].answers))
+
+    def titles(i: int) -> float:
+        return max((alike(p.title) for p in gold[i]), default=math.nan)
+
+    def words(i: int) -> float:
+        return _unseen(" ".join(p.text for p in gold[i]), known) if gold[i] else math.nan
+
+    def there(i: int) -> str:
+        if not tasks[i].evidence:
+            return UNKNOWN
+        return "all" if all(e in corpus for e in tasks[i].evidence) else "some missing"
+
+    columns: dict[str, Callable[[int], str]] = {
+        "hops": lambda i: _bin(tasks[i].hops, (2, 3, 4), ("1", "2", "3", "4 or more")),
+        "passage length": lambda i: _bin(
+            lengths(i), (50, 100, 200), ("under 50", "50–99", "100–199", "200 or more")
+        ),
+        "question vocabulary": lambda i: _share_bin(_unseen(tasks[i].question, known)),
+        "passage vocabulary": lambda i: _share_bin(words(i)),
+        "passages with the answer": lambda i: _bin(
+            told(i), (1, 2, 6, 21), ("none", "1", "2–5", "6–20", "over 20")
+        ),
+        "look-alike titles": lambda i: _bin(titles(i), (1, 2, 6), ("none", "1", "2–5", "over 5")),
+        "gold in the corpus": there,
+        "rank of the first gold passage": lambda i: _rank(ranks[i], min),
+        "rank of the last gold passage": lambda i: _rank(ranks[i], max),
+    }
+    return {name: tuple(of(i) for i in range(len(tasks))) for name, of in columns.items()}
+
+
+def shown_strata(recalls: Sequence[float]) -> tuple[str, ...]:
+    """Strata of :data:`SHOWN` from evidence recall per question, averaged over seeds."""
+    return tuple(
+        UNKNOWN if math.isnan(r) else "all" if r > 0.999 else "some" if r > 0.001 else "none"
+        for r in recalls
+    )
+
+
+class LookAlikes:
+    """Counts of the other pages whose titles hold every word of a title."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._titles: dict[str, set[str]] = {}
+        for passage in corpus:
+            for word in _words(passage.title):
+                self._titles.setdefault(word, set()).add(passage.title)
+
+    def __call__(self, title: str) -> int:
+        words = _words(bare_title(title))
+        sets = sorted((self._titles.get(word, set()) for word in words), key=len)
+        return len(set.intersection(*sets) - {title}) if sets else 0
+
+
+def _words(title: str) -> frozenset[str]:
+    return frozenset(normalise_answer(title).split())
+
+
+def _unseen(text: str, known: frozenset[str]) -> float:
+    """Share of the distinct words that are neither names, numbers nor function words."""
+    words = {w for w in WORD.findall(text) if w.islower() and w.isalpha() and w not in STOP}
+    return sum(stem(w) not in known for w in words) / len(words) if words else math.nan
+
+
+def _ranks(env: SearchEnv, tasks: Sequence[Task]) -> list[list[float]]:
+    """Ranks of each task's gold passages for its question; infinity for ranks beyond ``DEPTH`` and
+    where the engine failed."""
+    batch = [
+        Query(t.question, DEPTH, CallContext(derive(0, t.id), t.id, {}, None, t)) for t in tasks
     ]
-    return {**told._asdict(), "explained": _interval(told.explained), "strata": rows}
+    out = []
+    for task, result in zip(tasks, run_batch(env.engine, batch), strict=True):
+        hits = () if isinstance(result, Failure) else result
+        place = {hit.passage.id: float(i) for i, hit in enumerate(hits, 1)}
+        out.append([place.get(e, math.inf) for e in task.evidence])
+    return out
 
 
-def _interval(interval: Interval) -> dict[str, Any]:
-    return {k: None if v != v else v for k, v in interval._asdict().items()}
+def _rank(ranks: Sequence[float], choose: Callable[..., float]) -> str:
+    rank = choose(ranks) if ranks else math.nan
+    names = ("1", "2–3", "4–10", "11–100", "beyond 100")
+    return _bin(rank, (2, 4, 11, DEPTH + 1), names)
+
+
+def _share_bin(share: float) -> str:
+    names = ("none", "under 10 %", "10–25 %", "25–50 %", "half or more")
+    return _bin(share, (1e-9, 0.1, 0.25, 0.5), names)
+
+
+def _bin(value: float, edges: Sequence[float], names: Sequence[str]) -> str:
+    return UNKNOWN if math.isnan(value) else names[bisect_right(edges, value)]

@@ -5,10 +5,12 @@ Nothing is cut off at 80 columns: bounds are left out first, then the agents go 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..reports.findings import SCRIPTS, Standings, standings, tells, told_standings
+from ..charts.palette import SCRIPTS
+from ..evaluation.table import NONE
+from ..reports.findings import Standings, standings, tells, told_standings
 from ..scoring.metrics import MAIN, label
 from .table import TransferTable
 
@@ -60,16 +62,18 @@ def print_ladder(
     agents = [a for a in table.agents if any((r, a) in table.results for r in table.rungs)]
     shown = [a for a in agents if a not in hidden] or agents
     stands = stands_of(table)
-    columns = _columns(table, shown, _ends, stands)
+    columns = _columns(table, shown, stands)
     if _FIRST + sum(c.width for c in columns) > WIDTH:
-        columns = _columns(table, shown, _ends, stands, spare=True)
+        columns = _columns(table, shown, stands, spare=True)
     _print(out, table, "F1: mean and 95 % interval", columns)
     if full:
         for metric in MAIN:
+            digits = 1 if metric == "searches" else 2
             cells = [
-                _Column(a, [_bounds(table.cell(r, a, metric), metric) for r in table.rungs])
+                _Column(a, [_cell(table.cell(r, a, metric), digits=digits, between="\n")
+                            for r in table.rungs])
                 for a in agents
-            ]
+            ]  # fmt: skip
             _print(out, table, f"{label(metric)}: mean and 95 % interval", cells)
     for line in verdicts(table, stands):
         out.print(f"[bold]{line}[/bold]", width=min(WIDTH, out.width))
@@ -119,12 +123,7 @@ def verdicts(table: TransferTable, stands: Standings) -> list[str]:
 
 
 def _columns(
-    table: TransferTable,
-    agents: Sequence[str],
-    text: Callable[[Interval | None], str],
-    stands: Standings,
-    *,
-    spare: bool = False,
+    table: TransferTable, agents: Sequence[str], stands: Standings, *, spare: bool = False
 ) -> list[_Column]:
     """One column an agent, and "kept" beside each that has a baseline. ``spare``: intervals for
     these alone."""
@@ -132,9 +131,9 @@ def _columns(
     columns = []
     for agent in agents:
         own = agent in table.baselines
-        cells = [table.cell(rung, agent, "f1") for rung in table.rungs]
-        means = [_mean(c) if spare and table.baselines and not own else text(c) for c in cells]
-        columns.append(_Column(agent, means, own))
+        plain = spare and bool(table.baselines) and not own
+        cells = [_cell(table.cell(rung, agent, "f1"), ends=not plain) for rung in table.rungs]
+        columns.append(_Column(agent, cells, own))
         if own and gains:
             kept = [_kept(gains, agent, rung, table.reference, stands) for rung in table.rungs]
             columns.append(_Column("kept", kept, own))
@@ -144,45 +143,40 @@ def _columns(
 def _kept(
     gains: Mapping[tuple[str, str], Gain], agent: str, rung: str, reference: str, stands: Standings
 ) -> str:
+    """Share of the gain that is left; on the reference all of it, where there is one at all."""
     if rung == reference:
-        return "100 %"
+        bases = [g.reference_gain for (name, _), g in gains.items() if name == agent]
+        return "100 %" if bases and bases[0].mean > 0 else NONE
     gain = gains.get((agent, rung))
     if gain is None or gain.ratio is None or not tells(stands, gain._asdict()):
-        return "–"
+        return NONE
     return f"{gain.ratio.mean * 100:.0f} %"
 
 
-def _mean(cell: Interval | None) -> str:
-    return f"{cell.mean:.2f}" if cell is not None and cell.n else "–"
-
-
-def _ends(cell: Interval | None) -> str:
+def _cell(cell: Interval | None, *, digits: int = 2, ends: bool = True, between: str = " ") -> str:
     if cell is None or not cell.n:
-        return "–"
-    return f"{cell.mean:.2f} {cell.low:.2f}–{cell.high:.2f}"
-
-
-def _bounds(cell: Interval | None, metric: str) -> str:
-    if cell is None or not cell.n:
-        return "–"
-    return f"{cell.mean:.{1 if metric == 'searches' else 2}f}\n{cell.low:.2f}–{cell.high:.2f}"
+        return NONE
+    mean = f"{cell.mean:.{digits}f}"
+    return f"{mean}{between}{cell.low:.2f}–{cell.high:.2f}" if ends else mean
 
 
 def _print(out: Console, table: TransferTable, title: str, columns: Sequence[_Column]) -> None:
     """Print as many tables as stay within ``WIDTH``; "kept" stays beside its agent."""
+    from rich.markup import escape
     from rich.table import Table
 
-    blocks: list[list[_Column]] = [[]]
-    for place, column in enumerate(columns):
-        pair = [column]
+    groups: list[list[_Column]] = []
+    for column in columns:
         if column.head == "kept":
-            continue
-        if place + 1 < len(columns) and columns[place + 1].head == "kept":
-            pair.append(columns[place + 1])
-        used = _FIRST + sum(c.width for c in (*blocks[-1], *pair))
+            groups[-1].append(column)
+        else:
+            groups.append([column])
+    blocks: list[list[_Column]] = [[]]
+    for group in groups:
+        used = _FIRST + sum(c.width for c in (*blocks[-1], *group))
         if blocks[-1] and used > min(WIDTH, out.width):
             blocks.append([])
-        blocks[-1] += pair
+        blocks[-1] += group
     for block in blocks:
         shown = Table(
             title=title, title_justify="left", title_style="bold", box=None, pad_edge=False,
@@ -190,12 +184,12 @@ def _print(out: Console, table: TransferTable, title: str, columns: Sequence[_Co
         )  # fmt: skip
         shown.add_column("rung (questions)", overflow="fold", max_width=_FIRST - 2)
         for column in block:
-            head = column.head.replace("[", r"\[")
             shown.add_column(
-                head, justify="right", overflow="fold", min_width=min(column.width - 2, _NAME),
-                max_width=column.width - 2, style="bold" if column.bold else "",
+                escape(column.head), justify="right", overflow="fold",
+                min_width=min(column.width - 2, _NAME), max_width=column.width - 2,
+                style="bold" if column.bold else "",
             )  # fmt: skip
         for row, rung in enumerate(table.rungs):
-            name = f"{rung} ({table.questions(rung)})".replace("[", r"\[")
+            name = escape(f"{rung} ({table.questions(rung)})")
             shown.add_row(name, *(c.cells[row] for c in block))
         out.print(shown)

@@ -19,7 +19,7 @@ from ..evaluation.result import EvalResult
 from ..evaluation.run import evaluate, settings_of
 from ..types import Agent, Task
 from ..utils.processes import Channel, Crew
-from .rungs import Rung, rungs_of
+from .ladder import Rung, rungs_of
 from .table import TransferTable
 
 Maker = Callable[[SearchEnv, Sequence[Task]], Agent | None]
@@ -220,7 +220,6 @@ def _members(contender: Contender, shared: SearchEnv, tasks: Sequence[Task]) -> 
 
 
 def _is_maker(function: Callable[..., Any], shared: SearchEnv, tasks: Sequence[Task]) -> bool:
-    """Check whether a function takes what a maker is called with."""
     try:
         inspect.signature(function).bind(shared, tasks)
     except TypeError:
@@ -237,7 +236,6 @@ def _finished(
     tasks: Sequence[Task],
     how: Conditions,
 ) -> EvalResult | None:
-    """The saved result, if it is what running again would give."""
     if path is None or not path.is_file() or getattr(agent, "fingerprint", None) is None:
         return None
     try:

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..charts.figure import to_csv
 from ..errors import MissingExtraError
-from ..evaluation.crossed import crossed_interval, crossed_p
-from ..evaluation.display import caveats, frame, html_table, unreadable
-from ..evaluation.intervals import FEWEST_SEEDS, Interval, holm, mean_interval
+from ..evaluation.comparison import unreadable
+from ..evaluation.differences import crossed_interval, crossed_p, holm
+from ..evaluation.intervals import FEWEST_SEEDS, Interval, mean_interval
 from ..evaluation.metrics import METRICS
-from ..evaluation.result import EvalResult
+from ..evaluation.result import EvalResult, caveats
+from ..evaluation.table import Column, ResultTable, frame
+from ..reports.findings import ALL_REAL
 from ..reports.sources import CURVES
 from ..scoring.evidence import mean_defined
 from ..scoring.metrics import MAIN
 from .gains import (
     Drop,
     Gain,
+    Joint,
+    MetricTable,
     aligned,
     bound_of,
     drop_between,
@@ -29,15 +33,11 @@ from .gains import (
     paired_difference,
     transfer_ratio,
 )
-from .joint import Joint
 
 if TYPE_CHECKING:
     import pandas
 
     from ..charts.figure import Figure
-
-ALL_REAL = "real sets, averaged"
-"""Stands for a rung where gains on all real sets are averaged, each set with the same weight."""
 
 
 class Contrast(NamedTuple):
@@ -146,30 +146,24 @@ class TransferTable:
         joint = Joint(self.seed)
         # a remote engine asks a real set's questions once more: they count once
         real = tuple(
-            r
-            for r in self.rungs
+            r for r in self.rungs
             if self.kinds.get(r) == "real" and self.kinds.get(self.above.get(r, "")) != "real"
-        )
-        places: list[tuple[str, tuple[str, ...]]] = [
-            (r, (r,)) for r in self.rungs if r != self.reference
-        ]
-        if len(real) > 1:
-            places.append((ALL_REAL, real))
+        )  # fmt: skip
+        places = {r: (r,) for r in self.rungs if r != self.reference}
+        places |= {ALL_REAL: real} if len(real) > 1 else {}
         out = []
         for agent, baseline in self.baselines.items():
             if (base := self._gain(self.reference, agent, baseline, metric)) is None:
                 continue
-            for name, members in places:
-                gain_tables = [self._gain(r, agent, baseline, metric) for r in members]
-                if any(t is None for t in gain_tables):
-                    continue
-                told = transfer_ratio(
-                    [t for t in gain_tables if t is not None], base, joint, bound_of(metric)
-                )
-                out.append(Gain(name, agent, baseline, self.reference, metric, *told))
+            for name, members in places.items():
+                tables = [self._gain(r, agent, baseline, metric) for r in members]
+                there = [t for t in tables if t is not None]
+                if len(there) == len(tables):
+                    told = transfer_ratio(there, base, joint, bound_of(metric))
+                    out.append(Gain(name, agent, baseline, self.reference, metric, *told))
         return out
 
-    def _gain(self, rung: str, agent: str, baseline: str, metric: str) -> Any:
+    def _gain(self, rung: str, agent: str, baseline: str, metric: str) -> MetricTable | None:
         a, b = self.results.get((rung, agent)), self.results.get((rung, baseline))
         return gain_table(a, b, metric) if a and b else None
 
@@ -211,14 +205,14 @@ class TransferTable:
         return f"<TransferTable of {len(self.agents)} agents on {len(self.rungs)} rungs{odd}>"
 
     def _repr_html_(self) -> str:
-        """Return F1 of every agent on every rung, for notebooks."""
-        rows = []
-        for rung in self.rungs:
-            intervals = [self.cell(rung, agent, "f1") for agent in self.agents]
-            cells = ["–" if c is None else format(c, ".2f") for c in intervals]
-            rows.append([f"{rung} ({self.questions(rung):,})", *cells])
+        rows = tuple(
+            {"set": f"{rung} ({self.questions(rung):,})",
+             **{a: self.cell(rung, a, "f1") for a in self.agents}}
+            for rung in self.rungs
+        )  # fmt: skip
+        columns = (Column("set", "set"), *(Column(a, a, 2) for a in self.agents))
         lost = caveats(r for results in self.results.values() for r in results)
-        return html_table(["set", *self.agents], rows, f"F1, mean [95 % interval].{lost}")
+        return ResultTable("f1", "F1, mean [95 % interval].", columns, rows, lost).html()
 
     def plot(self, metric: str = "f1") -> Figure:
         """Draw every agent's score on every rung, with its interval.
@@ -264,13 +258,11 @@ class TransferTable:
             "reference": self.reference,
             "baselines": self.baselines,
             "table": self.rows(),
-            "drops": [{**d._asdict(), "drop": d.drop._asdict()} for d in self.drops()],
-            "gains": [_gain_json(g) for g in self.gains()],
+            "drops": [_json(d) for d in self.drops()],
+            "gains": [_json(g) for g in self.gains()],
             "used": self.used(),
             "unreadable": self.unreadable(),
-            "contrasts": [
-                {**c._asdict(), "difference": c.difference._asdict()} for c in contrasts
-            ],
+            "contrasts": [_json(c) for c in contrasts],
         }  # fmt: skip
 
     def save_json(self, path: Path, contrasts: Sequence[Contrast] = ()) -> Path:
@@ -282,13 +274,9 @@ class TransferTable:
         return path
 
 
-def _gain_json(gain: Gain) -> dict[str, Any]:
-    return {
-        **gain._asdict(),
-        "gain": gain.gain._asdict(),
-        "reference_gain": gain.reference_gain._asdict(),
-        "ratio": gain.ratio._asdict() if gain.ratio else None,
-    }
+def _json(values: NamedTuple) -> dict[str, Any]:
+    fields: dict[str, Any] = values._asdict()
+    return {k: v._asdict() if isinstance(v, Interval) else v for k, v in fields.items()}
 
 
 def save_report(

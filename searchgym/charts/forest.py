@@ -54,8 +54,6 @@ def forest(
 
 
 class _Style:
-    """Settings that all panels of a chart share."""
-
     def __init__(
         self, by: Sequence[str], x_title: str, rate: bool, width: int, own_rows: bool,
         zero: float | None, narrow: bool,
@@ -108,7 +106,6 @@ class _Style:
         return alt.layer(*layers, width=self.width, height=step, **named)
 
     def _places(self, rows: Sequence[Row], seeds: Sequence[Row]) -> tuple[dict[str, Any], Any]:
-        """Placement of marks: the channels, and the height of the panel."""
         alt = altair_module()
         limit = NARROW_LABELS if self.narrow else LABELS
         there = list(dict.fromkeys(row[self.named] for row in rows))

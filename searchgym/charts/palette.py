@@ -57,7 +57,9 @@ def resolved(value: Any, scheme: Scheme) -> Any:
 _ROLES = {
     "trained": SERIES[0], "untrained": SERIES[4], "rules": SERIES[1], "oracle": SERIES[2],
 }  # fmt: skip
-_BARS = ("random", "first-hit", "best-sentence", "majority", "always-yes", "always-refuse")
+SCRIPTS = ("first-hit", "best-sentence", "rules")
+"""Scripted agents, the bars of an agent that has no untrained self."""
+BARS = frozenset({*SCRIPTS, "random", "oracle", "always-refuse", "always-yes", "majority"})
 """Agents that others are measured against."""
 CLOSED = " (closed book)"
 """Ends the name of an agent that was asked without tools."""
@@ -78,7 +80,7 @@ def colours(names: Sequence[str]) -> list[str]:
     for name in names:
         if name in _ROLES:
             out.append(_ROLES[name])
-        elif name in _BARS or name.endswith((CLOSED, UNTRAINED)):
+        elif name in BARS or name.endswith((CLOSED, UNTRAINED)):
             out.append(REST)
         else:
             out.append(free[given % len(free)])

@@ -36,6 +36,18 @@ def _short(name: str, narrow: bool) -> str:
     return name if not narrow or len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
+def _names(base: Any, rows: Sequence[Row], y: Any, size: float) -> list[Any]:
+    """Layers of the names beside points, on the side (``left``) where there is room."""
+    layers = []
+    for left, align in ((True, "left"), (False, "right")):
+        if any(row["left"] == left for row in rows):
+            text = base.transform_filter(f"datum.left == {str(left).lower()}").mark_text(
+                align=align, dx=10 if left else -10, fontSize=size, color=INK, aria=False
+            )
+            layers.append(text.encode(y=y, text="name:N"))
+    return layers
+
+
 def cost_and_score(
     rows: Sequence[Row], frontier: Sequence[Row], x_title: str, y_title: str, *,
     narrow: bool = False,
@@ -53,11 +65,11 @@ def cost_and_score(
     ]  # fmt: skip
     x = alt.X("cost:Q", title=x_title, scale=props(domain=[0, most], nice=True),
               axis=props(tickCount=4 if narrow else 7))  # fmt: skip
-    unit = props(domain=[0, 1])
-    y = alt.Y("score:Q", title=y_title, scale=unit)
-    colour = alt.Color(
-        "agent:N", legend=None, scale=props(domain=names, range=colours(names))
-    )  # fmt: skip
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", title=y_title, scale=props(domain=[0, 1]))
+
+    colour = alt.Color("agent:N", legend=None, scale=props(domain=names, range=colours(names)))
     shape = alt.Shape("agent:N", legend=None, scale=props(domain=names, range=shapes(names)))
     base = alt.Chart(alt.Data(values=shown)).encode(x=x)
     line = alt.Chart(alt.Data(values=[dict(row) for row in frontier]))
@@ -66,19 +78,14 @@ def cost_and_score(
         alt.Tooltip("agent:N"), alt.Tooltip("cost:Q", title=x_title, format=".2f"),
         alt.Tooltip("score:Q", title=y_title, format=".3f"),
     ]  # fmt: skip
-    ranges = base.mark_rule(opacity=0.6, strokeWidth=2)
-    ranges = ranges.encode(y=alt.Y("low:Q", title=y_title, scale=unit), y2="high:Q", color=colour)
-    dots = base.mark_point(filled=True, size=90, opacity=1)
-    layers = [
-        line.encode(x=x, y=y), ranges,
-        dots.encode(y=y, color=colour, shape=shape, tooltip=tips),
-    ]  # fmt: skip
-    for left, align, dx in ((True, "left", 10), (False, "right", -10)):
-        if any(row["left"] == left for row in shown):
-            text = base.transform_filter(f"datum.left == {str(left).lower()}")
-            text = text.mark_text(align=align, dx=dx, fontSize=12, color=INK, aria=False)
-            layers.append(text.encode(y=alt.Y("at:Q", title=y_title, scale=unit), text="name:N"))
-    return alt.layer(*layers).properties(width=width, height=height)
+    return alt.layer(
+        line.encode(x=x, y=y("score")),
+        base.mark_rule(opacity=0.6, strokeWidth=2).encode(y=y("low"), y2="high:Q", color=colour),
+        base.mark_point(filled=True, size=90, opacity=1).encode(
+            y=y("score"), color=colour, shape=shape, tooltip=tips
+        ),
+        *_names(base, shown, y("at"), 12),
+    ).properties(width=width, height=height)
 
 
 def predicted_and_measured(
@@ -91,37 +98,33 @@ def predicted_and_measured(
     kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
     top = max((max(row["predicted"], row["real"]) for row in rows), default=0.0) * 1.1 or 1.0
     shown = [
-        {**row, "at": place, "name": _short(str(row["agent"]), narrow), "left": left}
-        for left in (True, False)  # away from the line, where there is room
-        for some in [[row for row in rows if (row["real"] >= row["predicted"]) == left]]
+        {**row, "at": place, "name": _short(str(row["agent"]), narrow), "left": not above}
+        for above in (True, False)  # away from the line, where there is room
+        for some in [[row for row in rows if (row["real"] >= row["predicted"]) == above]]
         for row, place in zip(
             some, dodged([float(r["real"]) for r in some], top * 13 / height, 0.0, top), strict=True
         )
     ]
     scale = props(domain=[0, top])
     x = alt.X("predicted:Q", title=x_title, scale=scale, axis=props(tickCount=5))
-    y = alt.Y("real:Q", title=y_title, scale=scale)
+
+    def y(field: str) -> Any:
+        return alt.Y(f"{field}:Q", title=y_title, scale=scale)
+
     line = alt.Chart(alt.Data(values=[{"predicted": v, "real": v} for v in (0.0, top)]))
     base = alt.Chart(alt.Data(values=shown)).encode(x=x)
-    legend = props(title=None, columns=1 if narrow else 3)
+    keyed = {"sort": kinds, "legend": props(title=None, columns=1 if narrow else 3)}
     dots = base.mark_point(filled=True, size=90, opacity=1).encode(
-        y=y,
-        color=alt.Color(
-            "kind:N", sort=kinds, legend=legend, scale=props(domain=kinds, range=colours(kinds))
-        ),
-        shape=alt.Shape(
-            "kind:N", sort=kinds, legend=legend, scale=props(domain=kinds, range=shapes(kinds))
-        ),
+        y=y("real"),
+        color=alt.Color("kind:N", scale=props(domain=kinds, range=colours(kinds)), **keyed),
+        shape=alt.Shape("kind:N", scale=props(domain=kinds, range=shapes(kinds)), **keyed),
         tooltip=[alt.Tooltip("agent:N"), alt.Tooltip("predicted:Q", format=".3f"),
                  alt.Tooltip("real:Q", format=".3f")],
     )  # fmt: skip
-    layers = [line.mark_line(color=MUTED, strokeDash=[4, 3]).encode(x=x, y=y), dots]
-    for left, align, dx in ((True, "right", -10), (False, "left", 10)):
-        if any(row["left"] == left for row in shown):
-            text = base.transform_filter(f"datum.left == {str(left).lower()}")
-            text = text.mark_text(align=align, dx=dx, fontSize=11, color=INK, aria=False)
-            layers.append(text.encode(y=alt.Y("at:Q", title=y_title, scale=scale), text="name:N"))
-    return alt.layer(*layers).properties(width=width, height=height)
+    return alt.layer(
+        line.mark_line(color=MUTED, strokeDash=[4, 3]).encode(x=x, y=y("real")),
+        dots, *_names(base, shown, y("at"), 11),
+    ).properties(width=width, height=height)  # fmt: skip
 
 
 def shares(

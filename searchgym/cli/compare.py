@@ -59,13 +59,11 @@ def compare(
 
     Refuses results whose settings differ in anything but the agent.
     """
-    from ..evaluation.comparable import NotComparable, asked_differently, told
-    from ..evaluation.display import caveats
-    from ..evaluation.frontier import frontier, point
-    from ..evaluation.intervals import holm
-    from ..evaluation.power import power_note
-    from ..evaluation.result import EvalResult
-    from ..evaluation.result import compare as paired
+    from ..evaluation.comparison import NotComparable, asked_differently, told
+    from ..evaluation.comparison import compare as paired
+    from ..evaluation.differences import holm, power_note
+    from ..evaluation.result import EvalResult, caveats
+    from ..evaluation.summaries import frontier, point
 
     if len(results) < 2:
         raise EvaluationError(f"got {len(results)} result; name two or more files")
@@ -149,7 +147,7 @@ def _require_settings(names: Sequence[str], results: Sequence[EvalResult]) -> No
     from dataclasses import fields
 
     from ..envs.options import Options
-    from ..evaluation.comparable import IGNORED
+    from ..evaluation.comparison import IGNORED
 
     known = {*IGNORED, "seed", "scoring.version", *_BEYOND_KEYWORDS}
     known |= {f"environment.{field.name}" for field in fields(Options)}

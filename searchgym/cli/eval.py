@@ -197,7 +197,7 @@ def _measure(
     judge: LLMJudge | None,
 ) -> AgentResults:  # fmt: skip
     """Every sample of an agent, with tools and without, as far as they are wanted."""
-    from ..evaluation.closed_book import beside, plays
+    from ..evaluation.decisions import beside, plays
 
     opened, closed = plays(plan.closed_book, player, shared)
     out: dict[bool, list[EvalResult]] = {True: [], False: []}
@@ -257,7 +257,7 @@ def _judge(options: dict[str, Any], out: Path | None) -> LLMJudge | None:
 
 def _say_if_asked_differently(results: Sequence[EvalResult]) -> None:
     """Name what differs in how language models of one evaluation were asked."""
-    from ..evaluation.comparable import asked_differently, told
+    from ..evaluation.comparison import asked_differently, told
 
     first, *others = results
     for other in others:

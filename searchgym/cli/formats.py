@@ -21,7 +21,7 @@ from .targets import make_search_env
 
 if TYPE_CHECKING:
     from ..core.trajectory import Trajectory
-    from ..evaluation.foreign import RunScores
+    from ..evaluation.retrieval import RunScores
     from ..types import Task
 
 PLAYED = {
@@ -111,9 +111,8 @@ def score(
     as_json: JsonFlag = False,
 ) -> None:
     """Measure what other programs have made, by the metrics of eval."""
-    from ..evaluation.browsecomp_plus import read_runs
-    from ..evaluation.foreign import score_run, score_runs
-    from ..evaluation.trec import qrels_of, read_qrels, read_run
+    from ..evaluation.formats import qrels_of, read_qrels, read_run, read_runs
+    from ..evaluation.retrieval import score_run, score_runs
 
     if (env is None) == (qrels is None) or (made.is_dir() and env is None):
         raise DataError(
@@ -152,7 +151,7 @@ def _show(scores: RunScores, made: Path, as_json: bool) -> None:
 
 def _write_tasks(to: str, tasks: list[Task], name: str, out: Path) -> int:
     from ..corpora.parquet import search_r1_row, write_parquet
-    from ..evaluation.trec import qrels_of, write_qrels
+    from ..evaluation.formats import qrels_of, write_qrels
 
     if to == "search-r1":
         sources = [str(task.meta.get("data_source", name)) for task in tasks]
@@ -173,9 +172,7 @@ def _write_tasks(to: str, tasks: list[Task], name: str, out: Path) -> int:
 
 def _write_played(to: str, source: str, out: Path) -> int:
     from ..core.trajectory import write_jsonl
-    from ..evaluation.browsecomp_plus import write_runs
-    from ..evaluation.tables import write_trajectories
-    from ..evaluation.trec import run_of, write_run
+    from ..evaluation.formats import run_of, write_run, write_runs, write_trajectories
 
     path = _file(source)
     if path is None:
@@ -212,7 +209,7 @@ def _env_questions(env: str, settings: list[str] | None) -> tuple[list[Task], ob
 
 def _trajectories(path: Path) -> Iterator[Trajectory]:
     from ..core.trajectory import read_jsonl
-    from ..evaluation.tables import read_trajectories
+    from ..evaluation.formats import read_trajectories
 
     return read_trajectories(path) if path.suffix == ".parquet" else read_jsonl(path)
 

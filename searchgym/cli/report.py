@@ -13,7 +13,7 @@ from ..plugins import register
 from .output import JsonFlag, print_json, say, with_examples, working
 
 if TYPE_CHECKING:
-    from ..reports.episodes import ShownEpisodes
+    from ..reports.report import ShownEpisodes
 
 
 @register("report")
@@ -83,7 +83,7 @@ class _Opener:
     def __call__(
         self, run: Path, wheres: Sequence[Mapping[str, str]]
     ) -> list[ShownEpisodes | None]:  # fmt: skip
-        from ..reports.episodes import ShownEpisodes
+        from ..reports.report import ShownEpisodes
         from ..viewer.export import export_examples
         from ..viewer.index import Index
         from ..viewer.query import Filter

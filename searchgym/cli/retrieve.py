@@ -74,8 +74,8 @@ def retrieve(
     searchgym score measure the same from the file that --out writes.
     """
     from ..engines.registry import build_engine
+    from ..evaluation.formats import write_run
     from ..evaluation.retrieval import measure_retrieval
-    from ..evaluation.trec import write_run
     from .transfer import json_or_text
 
     with working(f"reading {source} …"):

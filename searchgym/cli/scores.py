@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,14 +44,14 @@ class AgentResults(NamedTuple):
 
 def print_scores(measured: Sequence[AgentResults], env: str, *, full: bool = False) -> None:
     """One table and one verdict; ``full``: every table that says something."""
-    from ..evaluation.display import caveats, unreadable, unreadable_note
-    from ..evaluation.power import power_note
+    from ..evaluation.comparison import unreadable, unreadable_note
+    from ..evaluation.differences import power_note
+    from ..evaluation.result import caveats
 
     n, several = len(measured[0].first.rows), len(measured[0].shown)
     samples = f", the first of {several} samples" if several > 1 else ""
-    print_table(
-        f"{env}: {n:,} questions{samples}; mean [95 % interval]",
-        [_scores(m) for m in measured],
+    print_results(
+        f"{env}: {n:,} questions{samples}; mean [95 % interval]", [_scores(m) for m in measured]
     )
     out = console()
     out.print(printable(verdict(measured) + caveats(m.first for m in measured)), markup=False)
@@ -59,60 +60,68 @@ def print_scores(measured: Sequence[AgentResults], env: str, *, full: bool = Fal
     for m in measured:
         if (wrong := unreadable(m.opened or m.closed)) is not None:
             say(textwrap.fill(printable(unreadable_note(m.first.agent, wrong)), out.width))
-    if judged := [_judged(m.first) for m in measured if _has_judge(m.first)]:
-        print_table("The judge beside exact match", judged)
+    print_results("The judge beside exact match", [_judged(m) for m in measured if _has_judge(m)])
     if full:
         _print_all(measured)
     elif out.is_terminal:
         say("more: --full prints cost, families, refusals and every interval")
 
 
+def print_results(title: str, rows: Sequence[dict[str, Any]], digits: int = 2) -> None:
+    """A table of results, intervals in its cells; nothing where there are no rows."""
+    from ..evaluation.table import Column, ResultTable
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = tuple(Column(name, name, digits) for name in names)
+    if rows:
+        print_table(title, ResultTable("", title, columns, tuple(rows)).texts())
+
+
+def _means(measured: Sequence[AgentResults], *metrics: str) -> list[dict[str, Any]]:
+    return [
+        {"agent": m.first.agent, **{label(k): m.first.means[k] for k in metrics}} for m in measured
+    ]
+
+
 def _print_all(measured: Sequence[AgentResults]) -> None:
     several = len(measured[0].shown)
-    for title, metrics in (
-        ("Scores, mean [95 % interval]", ("em", "f1", "cover_em")),
-        ("Evidence, mean [95 % interval]",
-         ("evidence_recall", "evidence_precision", "evidence_ndcg")),
-    ):  # fmt: skip
-        rows = [
-            {"agent": m.first.agent, **{label(k): str(m.first.means[k]) for k in metrics}}
-            for m in measured
-        ]
-        print_table(title, rows)
+    print_results("Scores, mean [95 % interval]", _means(measured, "em", "f1", "cover_em"), 3)
+    evidence = _means(measured, "evidence_recall", "evidence_precision", "evidence_ndcg")
+    print_results("Evidence, mean [95 % interval]", evidence, 3)
     counters = ", ".join(dict.fromkeys(m.first.settings["tokens"] for m in measured))
-    print_table(f"Cost per question (tokens counted by: {counters})", _took(measured))
+    print_results(f"Cost per question (tokens counted by: {counters})", _took(measured))
     if several > 1:
-        print_table(f"All {several} samples of each question", [_sampled(m) for m in measured])
+        rows = [{"agent": m.first.agent, **_samples(m)} for m in measured]
+        print_results(f"All {several} samples of each question", rows)
     if len({row.family for m in measured for row in m.first.rows}) > 1:
-        metric = _right(measured)
+        metric = "em" if (own := measured[0].first.metric) == "f1" else own
         title = "Exact match" if metric == "em" else label(metric).capitalize()
-        print_table(f"{title} by family", _families(measured, metric))
-    optional = {
-        "Used by the agents": [
-            {"agent": m.first.agent, **m.first.usage} for m in measured if m.first.usage
-        ],
-        "Refusals, where some questions have no answer": [
-            _refusals(m.first) for m in measured if any(r.should_abstain for r in m.first.rows)
-        ],
-        "Does the agent search only for what it does not know?": [
-            row for m in measured for row in _boundary(m)
-        ],
-        "Episodes lost to the infrastructure, at their n-th search (not in the means)": [
-            row for m in measured for row in lost(m.first)
-        ],
-    }
-    for title, rows in optional.items():
-        if rows:
-            print_table(title, rows)
+        print_results(f"{title} by family", _families(measured, metric))
+    print_results("Used by the agents", [
+        {"agent": m.first.agent, **m.first.usage} for m in measured if m.first.usage
+    ])  # fmt: skip
+    print_results("Refusals, where some questions have no answer", [
+        _refusals(m.first) for m in measured if any(r.should_abstain for r in m.first.rows)
+    ])  # fmt: skip
+    print_results("Does the agent search only for what it does not know?", [
+        row for m in measured for row in _boundary(m)
+    ], 3)  # fmt: skip
+    print_results(
+        "Episodes lost to the infrastructure, at their n-th search (not in the means)",
+        [row for m in measured for row in lost(m.first)], 3,
+    )  # fmt: skip
     if len(measured) > 1:
-        worth = ", ".join(p.name for p in _frontier(measured))
+        from ..evaluation.summaries import frontier, point
+
+        points = [point(m.first.agent, m.first.rows, m.first.metric) for m in measured]
+        worth = ", ".join(p.name for p in frontier(points))
         say(f"Pareto front (no agent scores better with fewer searches): {worth}")
 
 
 def verdict(measured: Sequence[AgentResults]) -> str:
     """One sentence: which agent leads in F1, or in reward where no answer is given, and whether the
     next one is told apart from it; or which are equal."""
-    from ..evaluation.intervals import paired_interval
+    from ..evaluation.differences import paired_interval
 
     metric = measured[0].first.metric
     name = label(metric)
@@ -156,24 +165,18 @@ def _mean(interval: Interval) -> float:
     return interval.mean if interval.n else -1.0
 
 
-def _right(measured: Sequence[AgentResults]) -> str:
-    """The metric of single families: exact match, or the reward where no answer is given."""
-    return "em" if (own := measured[0].first.metric) == "f1" else own
-
-
 def _families(measured: Sequence[AgentResults], metric: str) -> list[dict[str, Any]]:
     """Questions of each family, and every agent's scores there, with intervals."""
-    from ..evaluation.metrics import Means
+    from ..evaluation.intervals import Interval
+    from ..evaluation.result import family_marks
 
-    rows = []
-    for family in sorted({row.family for m in measured for row in m.first.rows}):
-        line: dict[str, Any] = {"family": family}
-        for m in measured:
-            part = [row for row in m.first.rows if row.family == family]
-            line.setdefault("questions", len(part))
-            line[m.first.agent] = format(Means(part, seed=m.first.seed)[metric], ".2f")
-        rows.append(line)
-    return rows
+    rows: dict[str, dict[str, Any]] = {}
+    counts = Counter(row.family for row in measured[0].first.rows)
+    for found in family_marks([m.first for m in measured], metric):
+        family = found["family"]
+        row = rows.setdefault(family, {"family": family, "questions": counts[family]})
+        row[found["by"]] = Interval.read(found)
+    return list(rows.values())
 
 
 def records(measured: Sequence[AgentResults], env: str) -> list[dict[str, Any]]:
@@ -182,8 +185,8 @@ def records(measured: Sequence[AgentResults], env: str) -> list[dict[str, Any]]:
 
 
 def _record(m: AgentResults, env: str) -> dict[str, Any]:
-    from ..evaluation.display import unreadable
-    from ..evaluation.frontier import within
+    from ..evaluation.comparison import unreadable
+    from ..evaluation.summaries import within
 
     first = m.first
     most = max(row.searches for row in first.rows)
@@ -211,9 +214,10 @@ def _record(m: AgentResults, env: str) -> dict[str, Any]:
     if len(m.shown) > 1:
         out["samples"] = {name: v._asdict() for name, v in _samples(m).items()}
     for row in _boundary(m):
-        out["knowledge_boundary"] = {k: v for k, v in row.items() if k != "agent"}
-    if _has_judge(first):
-        out["judge"] = {**first.settings["judge"], **_judged(first)}
+        out["knowledge_boundary"] = {**row, "F1": str(row["F1"])}
+        del out["knowledge_boundary"]["agent"]
+    if _has_judge(m):
+        out["judge"] = {**first.settings["judge"], **_judged(m)}
     return out
 
 
@@ -224,45 +228,38 @@ def _scores(m: AgentResults) -> dict[str, Any]:
     if first.infra_errors:
         shown["measured"] = len(first.rows) - first.infra_errors
     own = ("em", "f1") if first.metric == "f1" else (first.metric,)
-    for metric in (*own, *(("judge",) if _has_judge(first) else ())):
-        shown[label(metric)] = format(first.means[metric], ".2f")
-    shown["recall"] = format(first.means["evidence_recall"].mean, ".2f")
-    if not first.means["evidence_recall"].n:
-        shown["recall"] = "–"
-    shown["searches"] = format(first.means["searches"].mean, ".2f")
+    for metric in (*own, *(("judge",) if _has_judge(m) else ())):
+        shown[label(metric)] = first.means[metric]
+    shown["recall"] = first.means["evidence_recall"].mean
+    shown["searches"] = first.means["searches"].mean
     if m.opened and "em" in own:
         book = first.closed_book.get("em")
-        shown["closed-book EM"] = "–" if book is None else format(book.mean, ".2f")
+        shown["closed-book EM"] = book and book.mean
     return shown
 
 
 def _took(measured: Sequence[AgentResults]) -> list[dict[str, Any]]:
     """Searches, tokens, …; pages and dollars only where there were any."""
-    names = ["searches", "accesses", "turns", "tokens_in", "tokens_out", "cost", "invalid_rate",
-             "truncated", "overflowed", "length_cut"]  # fmt: skip
     rare = ("accesses", "cost", "overflowed", "length_cut")
     used = [
         name
-        for name in names
+        for name in ("searches", "accesses", "turns", "tokens_in", "tokens_out", "cost",
+                     "invalid_rate", "truncated", "overflowed", "length_cut")
         if name not in rare or any(m.first.means[name].mean > 0 for m in measured)
-    ]
-    places = {"tokens_in": 0, "tokens_out": 0, "cost": 5}
-    return [
-        {
-            "agent": m.first.agent,
-            **{
-                name.replace("_", " "): ("$" if name == "cost" else "")
-                + format(m.first.means[name], f".{places.get(name, 2)}f")
-                for name in used
-            },
-        }
-        for m in measured
-    ]
+    ]  # fmt: skip
+    rows = []
+    for m in measured:
+        row: dict[str, Any] = {"agent": m.first.agent}
+        for name in used:
+            cell = m.first.means[name]
+            row[name.replace("_", " ")] = f"${cell:.5f}" if name == "cost" and cell.n else cell
+        rows.append(row)
+    return rows
 
 
 def _samples(m: AgentResults) -> dict[str, Interval]:
     """pass@1, 2, 4, … up to the number of samples, and Avg@k over all of them."""
-    from ..evaluation.samples import avg_at, pass_at
+    from ..evaluation.summaries import avg_at, pass_at
 
     k = len(m.shown)
     ks = sorted({k, *(2**i for i in range(k.bit_length()) if 2**i <= k)})
@@ -270,54 +267,45 @@ def _samples(m: AgentResults) -> dict[str, Interval]:
     return {**chances, f"avg@{k} em": avg_at(m.rows, k), f"avg@{k} f1": avg_at(m.rows, k, "f1")}
 
 
-def _sampled(m: AgentResults) -> dict[str, Any]:
-    return {"agent": m.first.agent, **{k: format(v, ".2f") for k, v in _samples(m).items()}}
-
-
 def _refusals(result: EvalResult) -> dict[str, Any]:
     from ..evaluation.decisions import abstention
 
     abstained = abstention(result.rows)
-    shown = {
+    return {
+        "agent": result.agent,
         "F1": abstained.refusals.f1(),
         "precision": abstained.refusals.precision,
         "recall": abstained.refusals.recall,
         "wrongly refused": abstained.refusals.false_alarm_rate,
         "EM if answered": abstained.answered,
+        "invented": abstained.invented,
     }
-    cells = {name: format(interval, ".2f") for name, interval in shown.items()}
-    return {"agent": result.agent, **cells, "invented": abstained.invented}
 
 
 def _boundary(m: AgentResults) -> list[dict[str, Any]]:
     """A row, if the agent was asked both ways and knows anything."""
-    from ..evaluation.closed_book import boundary
+    from ..evaluation.decisions import boundary
 
     confusion = boundary(m.rows, m.closed_rows) if m.opened and m.closed else None
     if confusion is None:
         return []
-    return [
-        {
-            "agent": m.first.agent,
-            "F1": format(confusion.f1(), ".3f"),
-            "known, not searched": confusion.hits,
-            "known, searched": confusion.missed,
-            "unknown, not searched": confusion.false_alarms,
-            "unknown, searched": confusion.rejected,
-        }
-    ]
+    return [{
+        "agent": m.first.agent, "F1": confusion.f1(), "known, not searched": confusion.hits,
+        "known, searched": confusion.missed, "unknown, not searched": confusion.false_alarms,
+        "unknown, searched": confusion.rejected,
+    }]  # fmt: skip
 
 
-def _has_judge(result: EvalResult) -> bool:
-    return bool(result.settings.get("judge"))
+def _has_judge(m: AgentResults) -> bool:
+    return bool(m.first.settings.get("judge"))
 
 
-def _judged(result: EvalResult) -> dict[str, Any]:
+def _judged(m: AgentResults) -> dict[str, Any]:
     from ..evaluation.judge import agreement
 
-    agreed = agreement(result.rows)
+    agreed = agreement(m.first.rows)
     return {
-        "agent": result.agent,
+        "agent": m.first.agent,
         "answers": agreed.verdicts.n + agreed.unjudged,
         "same as exact match": agreed.share,
         "right for the judge only": agreed.verdicts.false_alarms,
@@ -328,7 +316,7 @@ def _judged(result: EvalResult) -> dict[str, Any]:
 
 def lost(result: EvalResult) -> list[dict[str, Any]]:
     """Return what the infrastructure cost, by number of searches; empty if it cost nothing."""
-    from ..evaluation.outages import lost_by_searches
+    from ..evaluation.summaries import lost_by_searches
 
     if not result.infra_errors:
         return []
@@ -336,12 +324,6 @@ def lost(result: EvalResult) -> list[dict[str, Any]]:
     return [
         {"agent": result.agent, **line._asdict()} for line in lost_by_searches(result.rows, retries)
     ]
-
-
-def _frontier(measured: Sequence[AgentResults]) -> list[Any]:
-    from ..evaluation.frontier import frontier, point
-
-    return frontier([point(m.first.agent, m.first.rows, m.first.metric) for m in measured])
 
 
 def _unasked(measured: Sequence[AgentResults]) -> str | None:

@@ -139,7 +139,7 @@ def transfer(
     from ..benchmark.contenders import conclude, needless_columns, require_rung
     from ..benchmark.ladder import choose
     from ..benchmark.ladder_table import print_ladder
-    from ..evaluation.display import unreadable_note
+    from ..evaluation.comparison import unreadable_note
 
     of_env, of_agents, of_training = settings_of(settings, "agent", "train")
     names = [*(agents or ()), *(agent or ())] or list(DEFAULT)

@@ -1,34 +1,41 @@
-"""Measures of the agent's decisions to refuse and to search, against what was right to decide."""
+"""Decisions of agents to refuse and to search, against what was right to decide; and the closed
+book, how many of the questions an agent answers without tools: a score of a search agent says
+little without it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ..errors import EvaluationError
+from ..envs.search import SearchEnv
+from ..errors import EvaluationError, unknown
+from ..plugins import is_shipped
 from ..seeding import stream
-from .intervals import NOTHING, RESAMPLES, Interval, mean_interval, proportion, wilson
+from ..types import Agent
+from .intervals import NOTHING, RESAMPLES, TAILS, Interval, mean_interval, proportion, wilson
 from .metrics import Row, column
-from .samples import by_question
+from .result import EvalResult
+from .summaries import by_question
 
+Mode = Literal["auto", "both", "only", "none"]
+CLOSED_BOOK = ("em", "f1", "cover_em", "judge")
+"""Measures of the closed book that are kept beside a result."""
 SOLVABLE = 0.5
 """Share of closed-book samples that must be right for a question to count as known. AdaSearch
 (arXiv 2512.16883) does not state its own; it samples the policy as well."""
 
 
 class Confusion(NamedTuple):
-    """Counts of questions, by what was decided and what was right to decide."""
+    """Counts of questions, by what was decided and what was right to decide: positive decisions
+    that were right and wrong, negative ones that were wrong and right."""
 
     hits: int
-    """Number of positive decisions that were right."""
     false_alarms: int
-    """Number of positive decisions that were wrong."""
     missed: int
-    """Number of negative decisions where a positive one would have been right."""
     rejected: int
-    """Number of negative decisions that were right."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[bool, bool]]) -> Confusion:
@@ -44,7 +51,7 @@ class Confusion(NamedTuple):
 
     @property
     def precision(self) -> Interval:
-        """Share of the decisions made that were right, with Wilson's interval."""
+        """Share of the decisions made that were right (Wilson's interval)."""
         return proportion(self.hits, self.hits + self.false_alarms)
 
     @property
@@ -57,26 +64,22 @@ class Confusion(NamedTuple):
         """Share of the other questions where it was made, with Wilson's interval."""
         return proportion(self.false_alarms, self.false_alarms + self.rejected)
 
-    def f1(self, *, seed: int = 0, level: float = 0.95, resamples: int = RESAMPLES) -> Interval:
-        """2 · hits / (2 · hits + false alarms + missed); percentile interval over questions.
-
-        NaN where there was nothing to decide and nothing was; 0 where nothing was decided rightly,
-        with Wilson's bound of the share of hits h among the k questions at stake turned into F1 by
-        2h / (1 + h).
-        """
+    def f1(self, *, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
+        """2 · hits / (2 · hits + false alarms + missed); percentile interval over questions, or,
+        where all or none of those at stake are hits, Wilson's. NaN where nothing was at stake."""
         stake = self.hits + self.false_alarms + self.missed
         if not stake:
             return NOTHING
         value = 2 * self.hits / (stake + self.hits)
         if self.hits in (0, stake):  # a bootstrap of equal values has no width
-            low, high = (2 * h / (1 + h) for h in wilson(self.hits, stake, level))
+            low, high = (2 * h / (1 + h) for h in wilson(self.hits, stake))
             return Interval(value, low, high, self.n, "wilson")
         rng = stream(seed, "f1", *self)
         drawn = rng.multinomial(self.n, np.array(self) / self.n, size=resamples)[:, :3]
         hits, at_stake = drawn[:, 0], drawn.sum(axis=1)
         known = at_stake > 0
         f1 = 2 * hits[known] / (at_stake + hits)[known]
-        low, high = np.quantile(f1, [(1 - level) / 2, (1 + level) / 2])
+        low, high = np.quantile(f1, TAILS)
         return Interval(value, float(low), float(high), self.n, "percentile")
 
 
@@ -84,9 +87,7 @@ class Abstention(NamedTuple):
     """Refusals on a set that mixes questions with and without an answer."""
 
     refusals: Confusion
-    """Confusion of having refused against having had to refuse. Its ``precision`` says how far a
-    refusal can be trusted, ``recall`` how many unanswerable questions were caught,
-    ``false_alarm_rate`` how many answerable ones were given up."""
+    """Having refused against having had to; ``false_alarm_rate``: answerable ones given up."""
     answered: Interval
     """Mean metric over the answerable questions that were not refused (selective accuracy)."""
     invented: int
@@ -94,11 +95,8 @@ class Abstention(NamedTuple):
 
 
 def abstention(rows: Sequence[Row], metric: str = "em") -> Abstention:
-    """Count how well refusals fall on the questions that have no answer.
-
-    Refusing everything has recall 1 and false-alarm rate 1; never refusing has recall 0. Episodes
-    lost to the infrastructure do not count.
-    """
+    """Count how well refusals fall on the questions that have no answer; episodes lost to the
+    infrastructure do not count."""
     kept = [row for row in rows if not row.infra_error]
     tried = [row for row in kept if not row.abstained and not row.should_abstain]
     return Abstention(
@@ -129,9 +127,9 @@ def solvable(
 
 
 def knowledge_boundary(rows: Sequence[Row], known: Mapping[str, bool]) -> Confusion:
-    """Confusion of not searching against knowing the answer; its ``f1`` is AdaSearch's F1_aware.
+    """Confusion of not searching against knowing the answer; its ``f1`` is AdaSearch's F1_aware: 0
+    for an agent that always searches, 1 for one that searches exactly where it must.
 
-    An agent that always searches scores 0, one that searches exactly where it must scores 1.
     ``known`` is :func:`solvable` of the same agent. Episodes lost to the infrastructure, or on
     questions whose closed-book samples were, do not count.
 
@@ -144,3 +142,42 @@ def knowledge_boundary(rows: Sequence[Row], known: Mapping[str, bool]) -> Confus
             "no question has closed-book samples; sample the same questions with search off"
         )
     return Confusion.of((row.searches == 0, known[row.task_id]) for row in kept)
+
+
+def plays(mode: str, agent: Agent, env: SearchEnv) -> tuple[bool, bool]:
+    """Return a pair (with tools, closed book) that says what is played.
+
+    ``"auto"`` plays both where asking again is free, and only with tools where it may cost money:
+    with agents that count their usage (model servers) and with foreign ones, unless they say
+    ``free = True``. An environment without tools is closed-book already.
+
+    Raises:
+        EvaluationError: an unknown mode.
+    """
+    if mode not in get_args(Mode):
+        raise EvaluationError(unknown("way with the closed book", mode, get_args(Mode)))
+    if not (env.rules.tools and env.search_enabled):
+        return True, False
+    if mode == "auto":
+        return True, costs_nothing(agent)
+    return mode != "only", mode in ("both", "only")
+
+
+def costs_nothing(agent: Agent) -> bool:
+    """Check whether an agent says that asking it is free, or is one of ours and counts no usage."""
+    ours = is_shipped(type(agent).__module__)
+    return bool(getattr(agent, "free", ours and not hasattr(agent, "usage")))
+
+
+def beside(result: EvalResult, closed: EvalResult) -> EvalResult:
+    """The result with the closed book's means in it."""
+    return replace(result, closed_book={name: closed.means[name] for name in CLOSED_BOOK})
+
+
+def boundary(opened: Sequence[Row], closed: Sequence[Row]) -> Confusion | None:
+    """Return :func:`knowledge_boundary` over the answerable questions; None if the agent answers
+    none of them by heart, so that there is no boundary."""
+    known = solvable([row for row in closed if not row.should_abstain])
+    if not any(known.values()):
+        return None
+    return knowledge_boundary([row for row in opened if not row.should_abstain], known)

@@ -28,7 +28,7 @@ from ..errors import DataError, EvaluationError
 from ..storage.files import writing
 from ..types import Task
 from ..utils.trust import registered_only
-from .comparable import differing, told
+from .comparison import differing, told
 from .metrics import Row, row_of
 from .result import EvalResult
 
@@ -77,7 +77,6 @@ def finished(path: Path, expected: EvalResult) -> EvalResult | None:
 
 
 def _count(result: EvalResult) -> int:
-    """Number of questions that were to be asked; 0 where the file does not say."""
     return int(result.settings.get("questions", {}).get("count", 0))
 
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from ..dialects.escape import without_thoughts
 from ..errors import CardError, EvaluationError
-from ..llms.openai_chat import ChatClient, ChatRequest
 from ..objects import check_options
 from ..types import Failure, Task
 from .decisions import Confusion
@@ -65,6 +64,8 @@ class LLMJudge:
                 "the judge needs the address of a model server: "
                 "-s judge.base_url=http://127.0.0.1:8000/v1 -s judge.model=NAME"
             )
+        from ..llms.openai_chat import ChatClient
+
         try:
             check_options("judge", ChatClient, options, complete=False)
         except CardError as error:
@@ -87,6 +88,8 @@ class LLMJudge:
         asked: dict[str, bool | Failure] = dict.fromkeys(
             (prompt_for(task, answer) for task, answer in answers), Failure("rejected", "")
         )
+        from ..llms.openai_chat import ChatRequest
+
         said = self.client.run(
             [ChatRequest(({"role": "user", "content": prompt},)) for prompt in asked]
         )

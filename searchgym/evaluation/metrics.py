@@ -15,78 +15,56 @@ from numpy.typing import NDArray
 
 from ..core.episode import Episode
 from ..errors import EvaluationError, unknown
-from ..rewards.outcome import MEASURES
-from ..scoring.evidence import ndcg_at, precision_at, reciprocal_rank
+from ..rewards.outcome import CUT, MEASURES
+from ..scoring.evidence import mean_defined, ndcg_at, precision_at, reciprocal_rank
 from ..scoring.metrics import EVALUATION
 from ..text import is_abstention
 from ..types import Failure, Invalid
 from .intervals import RESAMPLES, Interval, mean_interval
-
-_CUT = ("max_turns", "max_chars", "max_tokens")
-"""Ends forced by a budget."""
-
 
 _SHOWN = 160
 """Characters of a turn that is quoted."""
 
 
 class Row(NamedTuple):
-    """One question, answered by one agent."""
+    """One question, answered by one agent; ``scoring.metrics.EVALUATION`` says what its measures
+    are. NaN: not known, or, of evidence, the task names none."""
 
     task_id: str
     family: str
     hops: int
     em: float
-    """1 if the normalised answer equals an accepted one (SQuAD normalisation), else 0."""
     f1: float
-    """Token F1 of the normalised answer, best over the accepted ones."""
     cover_em: float
-    """1 if an accepted answer stands in the answer as whole words; ZeroSearch's EM, which takes any
-    substring, is close to it."""
+    """ZeroSearch's EM, which takes any substring, is close to it."""
     evidence_recall: float
-    """Share of the gold passages that were shown; NaN where the task names none."""
     searches: int
-    """Queries run (parallel ones count one by one) and calls of other tools, as ``max_queries``
-    counts them."""
+    """As ``max_queries`` counts them: parallel queries one by one, and calls of other tools."""
     turns: int
     invalid: int
-    """Turns that were not a legal action."""
     end: str
-    """End: answered | unanswered | max_turns | max_chars | max_tokens | infra_error"""
+    """answered | unanswered | max_turns | max_chars | max_tokens | infra_error"""
     retries: int
     """Failed calls that were tried again."""
     answer: str
     evidence_precision: float = math.nan
-    """Share of gold ones among the passages that were shown, each counted once; 0 if none was."""
     evidence_mrr: float = math.nan
-    """1 / place of the first gold passage among those shown, in the order of showing; else 0."""
     evidence_ndcg: float = math.nan
-    """nDCG of the passages in the order of showing, over the whole episode, grades 0 and 1."""
     should_abstain: bool = False
     """The task's only right answer is a refusal."""
     accesses: int = 0
-    """Pages opened."""
     tokens_in: float = math.nan
-    """Tokens the agent read, over all turns (what it read again counts again); who counts stands in
-    the settings. NaN: unknown."""
+    """What was read again counts again; who counts stands in the settings."""
     tokens_out: float = math.nan
-    """Tokens it wrote."""
     cost: float = 0.0
-    """US dollars that the agent's model and the engine charged."""
     judge: float = math.nan
-    """1 if the judge model holds the answer right, 0 if not; NaN where it was not (or in vain)
-    asked."""
+    """NaN where the judge was not asked, or in vain."""
     overflowed: float = math.nan
-    """Turns whose prompt left no room in the model's context, so that nothing could be written.
-    NaN: the agent does not say."""
     length_cut: float = math.nan
-    """Turns whose text was ended by ``max_tokens`` instead of by the model or a stop string."""
     failure: str = ""
     """Failure of the infrastructure that ended the episode, if one did."""
     reward: float = math.nan
-    """Return of the episode; NaN where a result of an older release does not say."""
     set_f1: float = math.nan
-    """F1 over the parts of an answer; NaN where the question asks for one thing."""
     own: Mapping[str, float] = {}
     """The reward's own parts by name, unweighted, each summed over the episode."""
     no_action: str = ""
@@ -106,7 +84,7 @@ class Row(NamedTuple):
     @property
     def truncated(self) -> bool:
         """True if a budget cut the episode before it was answered."""
-        return self.end in _CUT
+        return self.end in CUT
 
     @property
     def invalid_rate(self) -> float:
@@ -183,7 +161,6 @@ def own_metrics(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _failure(episode: Episode) -> str:
-    """The last failure of an episode: ``kind: message``."""
     results = [result for turn in episode.turns for result in turn.results]
     failures = [result for result in results if isinstance(result, Failure)]
     return f"{failures[-1].kind}: {failures[-1].message}" if failures else ""
@@ -249,12 +226,7 @@ def by_family(rows: Sequence[Row], metric: str = "em") -> dict[str, float]:
     """Mean of a metric per task family, families in alphabetical order."""
     values = column(rows, metric)
     names = np.array([row.family for row in rows])
-    out: dict[str, float] = {}
-    for name in sorted(set(names.tolist())):
-        kept = values[names == name]
-        kept = kept[~np.isnan(kept)]
-        out[name] = float(kept.mean()) if len(kept) else float("nan")
-    return out
+    return {name: mean_defined(values[names == name]) for name in sorted(set(names.tolist()))}
 
 
 def infra_by_searches(rows: Sequence[Row]) -> dict[int, tuple[int, int]]:

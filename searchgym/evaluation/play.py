@@ -32,15 +32,13 @@ Finished = Callable[[Sequence[Played]], object]
 
 
 class How(NamedTuple):
-    """Options of play, the same in every process."""
+    """Options of play, the same in every process: ``search_enabled=None`` leaves it to the
+    environment, ``batch`` is of all processes together, ``record`` makes trajectories."""
 
     seed: int
     search_enabled: bool | None = None
-    """True if the agent may search; ``None`` leaves it to the environment."""
     batch: int = 256
-    """Episodes at a time, in all processes together."""
     record: bool = False
-    """True if trajectories are made."""
 
 
 def episode_for(
@@ -160,7 +158,6 @@ def play_in_processes(
 
 
 def _work(parent: Channel, share: tuple[Build, How]) -> dict[str, float]:
-    """Run a worker: build, ask for questions, hand back what is finished."""
     build, how = share
 
     def questions() -> Iterator[Question]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 import numpy as np
 
-from ..errors import EvaluationError
+from ..errors import EvaluationError, unknown
+from ..scoring.metrics import MAIN, label
 from ..storage.files import read_json, write_whole
 from ..storage.records import json_text
-from . import display
-from .comparable import check_comparable
-from .intervals import RESAMPLES, Interval, paired_interval, sign_flip_p
-from .metrics import Means, Row, by_family, column, infra_by_searches, own_metric
+from .intervals import Interval, mean_interval
+from .metrics import METRICS, Means, Row, by_family, column, infra_by_searches, own_metric
+from .table import Column, ResultTable, frame, mark
 
 if TYPE_CHECKING:
     import pandas
@@ -55,11 +56,35 @@ class EvalResult:
         return Means(self.rows, seed=self.seed)
 
     def __repr__(self) -> str:
-        return f"<EvalResult of {display.line_of(self)}>"
+        means = ", ".join(f"{label(m)} {self.means[m]:.2f}" for m in MAIN if self.means[m].n)
+        odd = "" if self.complete else ", interrupted"
+        if (share := self.no_action) > 0.5:
+            odd += f", {100 * share:.0f} % of the turns no legal action"
+        return f"<EvalResult of {self.agent} on {self.set}: {self.counted}{odd}, {means}>"
+
+    @property
+    def table(self) -> ResultTable:
+        """The main means, overall and by family."""
+        shown = [m for m in MAIN if self.means[m].n]
+        families = Counter(row.family for row in self.rows)
+        rows: list[dict[str, Any]] = [{"questions": "all", "rows": self.rows}] if self.rows else []
+        if len(families) > 1:
+            rows += [{"questions": f, "rows": [r for r in self.rows if r.family == f]}
+                     for f in sorted(families)]  # fmt: skip
+        for row in rows:
+            own = row.pop("rows")
+            row["n"] = sum(not r.infra_error for r in own)
+            for m in shown:
+                row[m] = mean_interval(column(own, m), seed=self.seed, unit=METRICS[m])
+        odd = "" if self.complete else ", interrupted"
+        return ResultTable(
+            "means", f"{self.agent} on {self.set}, {self.counted}{odd}: mean [95 % interval]",
+            (Column("questions", "questions"), Column("n", "n"),
+             *(Column(m, label(m), 2) for m in shown)), tuple(rows),
+        )  # fmt: skip
 
     def _repr_html_(self) -> str:
-        """Return the main means, overall and by family, for notebooks."""
-        return display.html_of(self)
+        return self.table.html()
 
     def plot(self, *others: EvalResult, metric: str = "f1", by: str = "family") -> Figure:
         """Draw a metric with its intervals, beside those of ``others``.
@@ -73,7 +98,34 @@ class EvalResult:
             EvaluationError: an unknown metric or ``by``, or two results of one agent.
             MissingExtraError: the extra ``report`` is missing.
         """
-        return display.plot_results([self, *others], metric, by)
+        from ..charts.figure import Figure
+        from ..charts.forest import forest
+
+        if by not in ("family", "all"):
+            raise EvaluationError(unknown("way to divide the questions", by, ("family", "all")))
+        results = [self, *others]
+        agents = [r.agent for r in results]
+        if len(set(agents)) < len(agents):
+            raise EvaluationError(
+                f"two results of one agent ({', '.join(agents)}): evaluate(…, name=…) names them"
+            )
+        column(self.rows, metric)  # an unknown metric is an error that names the known ones
+        means = {r.agent: r.means[metric] for r in results}
+        told = ", ".join(f"{a} {i.mean:.2f}" for a, i in means.items() if i.n)
+        if by == "family":
+            marks = family_marks(results, metric)
+        else:
+            marks = [mark(i, metric, y=a, by=a) for a, i in means.items() if i.n]
+        name = label(metric)
+        return Figure(
+            metric, f"{name} on {self.set}: {told}",
+            "Mean and 95 % interval, bootstrap over questions (BCa); number of questions in "
+            f"brackets.{caveats(results)}",
+            f"{name}: " + "; ".join(f"{m['by']}, {m['y']}: {m['mean']:.2f}" for m in marks),
+            partial(forest, marks, by=agents, own_rows=by == "all",
+                    rate=METRICS.get(metric, False), x_title=f"{name}, 95 % interval"),
+            tuple(marks),
+        )  # fmt: skip
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a row for each question: its scores, what it took, the answer, agent and set.
@@ -81,9 +133,7 @@ class EvalResult:
         Raises:
             MissingExtraError: pandas is missing (extra ``frames``).
         """
-        return display.frame(
-            {"agent": self.agent, "set": self.set, **row._asdict()} for row in self.rows
-        )
+        return frame({"agent": self.agent, "set": self.set, **row._asdict()} for row in self.rows)
 
     def by_family(self, metric: str = "em") -> dict[str, float]:
         return by_family(self.rows, metric)
@@ -101,6 +151,19 @@ class EvalResult:
     @property
     def infra_errors(self) -> int:
         return sum(row.infra_error for row in self.rows)
+
+    @property
+    def counted(self) -> str:
+        """The number of questions behind the means; of lost episodes, too, if any are."""
+        n, lost = len(self.rows), self.infra_errors
+        told = f"{n - lost:,} of {n:,} questions measured, {lost:,} lost"
+        return told if lost else f"{n:,} questions"
+
+    @property
+    def no_action(self) -> float:
+        """Share of the turns that were not a legal action."""
+        rows = [row for row in self.rows if not row.infra_error]
+        return sum(row.invalid for row in rows) / max(1, sum(row.turns for row in rows))
 
     @property
     def metric(self) -> str:
@@ -187,85 +250,31 @@ class EvalResult:
             raise EvaluationError(f"{path}: not an evaluation result: {error}") from error
 
 
-class Comparison(NamedTuple):
-    """Agent ``a`` minus agent ``b`` on the same questions."""
-
-    a: str
-    b: str
-    metric: str
-    mean_a: float
-    mean_b: float
-    difference: Interval
-    p: float
-    """Two-sided sign-flip p-value, not adjusted; see ``intervals.holm`` for families of tests."""
-    lost: int = 0
-    """Questions left out because the infrastructure ended an episode of either."""
-
-    def __str__(self) -> str:
-        return display.said_of(self)
-
-    def _repr_html_(self) -> str:
-        return display.html_of_comparisons([self])
-
-    def plot(self, *others: Comparison) -> Figure:
-        """Draw the difference with its interval, above those of ``others``."""
-        return display.plot_comparisons([self, *others])
+def caveats(results: Iterable[EvalResult]) -> str:
+    """Sentences, with a blank before each, on the episodes that are in no mean, and on agents most
+    of whose turns were no legal action; "" if there are none."""
+    results = list(results)
+    lost = [f"{r.agent} {r.infra_errors:,} of {len(r.rows):,}" for r in results if r.infra_errors]
+    odd = [f"{r.agent} {100 * r.no_action:.0f} % on {r.set}" for r in results if r.no_action > 0.5]
+    note = f" Lost to the infrastructure and in no mean: {', '.join(lost)}." if lost else ""
+    return note + (f" Most turns were no legal action: {', '.join(odd)}." if odd else "")
 
 
-def compare(
-    a: EvalResult,
-    b: EvalResult,
-    metric: str = "f1",
-    *,
-    despite: Collection[str] = (),
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-) -> Comparison:
-    """Paired comparison of two results over exactly the same questions.
-
-    Pairs go by task id, whatever the order. Questions that the infrastructure failed for either
-    agent are left out of both means.
-
-    Raises:
-        EvaluationError: settings that differ and are not in ``despite`` (dotted names, see
-            ``comparable``), different questions, or a question that occurs twice.
-    """
-    first, second = pair(a, b, metric, despite)
-    kept = ~(np.isnan(first) | np.isnan(second))
-    first, second = first[kept], second[kept]
-    difference = paired_interval(first, second, seed=seed, resamples=resamples)
-    return Comparison(
-        a.agent,
-        b.agent,
-        metric,
-        float(first.mean()) if len(first) else math.nan,
-        float(second.mean()) if len(second) else math.nan,
-        difference,
-        sign_flip_p(first - second, seed=seed, resamples=resamples),
-        len({row.task_id for result in (a, b) for row in result.rows if row.infra_error}),
-    )
-
-
-def pair(
-    a: EvalResult, b: EvalResult, metric: str, despite: Collection[str] = ()
-) -> tuple[Any, Any]:
-    """A metric of both results (n,), aligned by task id in the order of ``a``."""
-    for result in (a, b):
-        ids = [row.task_id for row in result.rows]
-        if len(set(ids)) != len(ids):
-            twice = next(i for i in ids if ids.count(i) > 1)
-            raise EvaluationError(f"{result.agent} on {result.set}: question {twice!r} twice")
-    check_comparable(a, b, despite, metric)
-    where = {row.task_id: i for i, row in enumerate(b.rows)}
-    ours = [row.task_id for row in a.rows]
-    missing = [i for i in ours if i not in where]
-    if missing or len(ours) != len(where):
-        odd = missing[0] if missing else next(i for i in where if i not in set(ours))
-        raise EvaluationError(
-            f"not paired: {a.agent} has {len(ours)} questions, {b.agent} {len(where)}, and "
-            f"{odd!r} is in one only; evaluate both on the same tasks"
-        )
-    return a.values(metric), b.values(metric)[[where[i] for i in ours]]
+def family_marks(results: Sequence[EvalResult], metric: str) -> list[dict[str, Any]]:
+    """A mark for each family and agent, families in alphabetical order."""
+    counts = Counter(row.family for row in results[0].rows)
+    marks = []
+    for family in sorted(counts):
+        for result in results:
+            own = [row.family == family for row in result.rows]
+            interval = mean_interval(
+                result.values(metric)[np.array(own, dtype=bool)], seed=result.seed,
+                unit=METRICS.get(metric, False),
+            )  # fmt: skip
+            if interval.n:
+                place = f"{family} ({counts[family]})"
+                marks.append(mark(interval, metric, y=place, by=result.agent, family=family))
+    return marks
 
 
 def _interval(said: Mapping[str, Any]) -> Interval:

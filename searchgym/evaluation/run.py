@@ -190,7 +190,6 @@ def _played(
     workers: int,
     build: Build | None,
 ) -> EvalResult:
-    """The result once the questions that have no row yet are played."""
     started = time.perf_counter()
     todo = [(task, params) for task, params in questions if task.id not in rows]
     how = How(
@@ -339,7 +338,6 @@ def _sampling(agent: Agent) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A keyword as JSON: objects people passed in are recorded by their class and name."""
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     if isinstance(value, dict):

@@ -5,32 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..charts.figure import Figure
-from ..charts.forest import forest
 from ..charts.palette import CLOSED
 from ..errors import DataError, EvaluationError
-from ..evaluation.comparable import differing
-from ..evaluation.display import caveats, numbers
-from ..evaluation.intervals import Interval, holm
-from ..evaluation.power import power_note
-from ..evaluation.result import Comparison, EvalResult, compare
+from ..evaluation.comparison import Comparison, compare, differing
+from ..evaluation.differences import holm, power_note
+from ..evaluation.intervals import Interval
+from ..evaluation.result import EvalResult, caveats
+from ..evaluation.table import Column, ResultTable, mark
 from ..scoring.metrics import label
 from . import scores
-from .episodes import Behind, Opener, section
-from .naming import closed_book, listed, named, percent, quoted
 from .report import (
+    Behind,
     Block,
-    Column,
     Facts,
+    Opener,
     Report,
     Section,
-    Table,
+    closed_book,
+    differing_table,
+    episodes_section,
     facts_of,
     flattened,
+    forest_figure,
+    listed,
+    named,
+    percent,
+    quoted,
+    run_facts,
 )
 from .sources import Run
 
@@ -52,7 +56,7 @@ def evaluation_report(runs: Sequence[Run], opener: Opener | None = None) -> Repo
         behind = _behind(own, places)
         episodes: Section | None = None
         try:
-            episodes = section(behind, ("agent", "family"), opener)
+            episodes = episodes_section(behind, ("agent", "family"), opener)
         except DataError as error:
             warnings.append(f"no episodes are linked: {error}")
         made, told = _of_set(own, linked=episodes is not None)
@@ -64,7 +68,7 @@ def evaluation_report(runs: Sequence[Run], opener: Opener | None = None) -> Repo
     summary = _summary(by_set)
     if note := power_note(min(len(r.rows) for r, _, _ in read)):
         summary.append(f"{note}.")
-    sections.append(_folders(runs))
+    sections.append(Section("Machine and folders", "", tuple(run_facts(runs)), link=""))
     counts = " + ".join(f"{len(own[0].rows):,}" for own in by_set.values())
     return Report(
         title=f"Evaluation on {listed(sets)}, {counts} questions", kind="evaluation",
@@ -95,7 +99,6 @@ def _behind(
 
 
 def _of_set(results: Sequence[EvalResult], linked: bool) -> tuple[list[Section], list[str]]:
-    """Sections about results on one set, best first; and warnings."""
     searching = [r for r in results if not closed_book(r)] or list(results)
     sections = [
         scores.overall(results, linked), scores.families(searching, linked),
@@ -133,40 +136,28 @@ def _tagged(section: Section, name: str, first: bool) -> Section:
 
 
 def _overview(by_set: Mapping[str, Sequence[EvalResult]]) -> Section:
-    """Agents × sets, the first thing to be seen of several sets."""
     agents = list(dict.fromkeys(r.agent for own in by_set.values() for r in own))
     cells = {(name, r.agent): r.means[r.metric] for name, own in by_set.items() for r in own}
     rows = tuple({"agent": a, **{s: _known(cells.get((s, a))) for s in by_set}} for a in agents)
     columns = (Column("agent", "agent"), *(Column(s, s, 2) for s in by_set))
-    table = Table("overview", f"{_names(by_set)} of every agent on every set", columns, rows,
-                  scores.NOTE + _lost(by_set))  # fmt: skip
+    lost = caveats(r for own in by_set.values() for r in own)
+    # the metrics that rank, named once each
+    metrics = " or ".join(dict.fromkeys(label(own[0].metric) for own in by_set.values()))
+    table = ResultTable("overview", f"{metrics} of every agent on every set", columns, rows,
+                        scores.NOTE + lost)  # fmt: skip
     marks = [
-        {"y": f"{name} ({len(own[0].rows):,})", "by": r.agent,
-         **numbers(r.means[r.metric], r.metric)}
+        mark(r.means[r.metric], r.metric, y=f"{name} ({len(own[0].rows):,})", by=r.agent)
         for name, own in by_set.items() for r in own if r.means[r.metric].n
     ]  # fmt: skip
-    figure = Figure(
-        "overview", _leaders(by_set),
-        f"{scores.NOTE} Number of questions in brackets.{_lost(by_set)}",
-        f"{_names(by_set)} by set. " + "; ".join(
-            f"{m['by']} on {m['y']}: {m['mean']:.2f}" for m in marks) + ".",
-        partial(forest, marks, by=agents, x_title=f"{_names(by_set)}, 95 % interval"),
-        tuple(marks),
+    figure = forest_figure(
+        "overview", _leaders(by_set), f"{scores.NOTE} Number of questions in brackets.{lost}",
+        marks, agents, f"{metrics}, 95 % interval", alt=f"{metrics} by set.",
     )  # fmt: skip
     return Section("Agents and sets", "", (table, figure))
 
 
 def _known(interval: Interval | None) -> Interval | None:
     return interval if interval is not None and math.isfinite(interval.mean) else None
-
-
-def _names(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
-    """The metrics that rank, named once each."""
-    return " or ".join(dict.fromkeys(label(own[0].metric) for own in by_set.values()))
-
-
-def _lost(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
-    return caveats(r for own in by_set.values() for r in own)
 
 
 def _leaders(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
@@ -211,7 +202,6 @@ def _summary(by_set: Mapping[str, Sequence[EvalResult]]) -> list[str]:
 
 
 def _told(results: Sequence[EvalResult]) -> str:
-    """Every agent and its score; those of one score together."""
     by: dict[str, list[str]] = {}
     for r in results:
         mean = f"{r.means[r.metric].mean:.2f}" if r.means[r.metric].n else "not known"
@@ -250,7 +240,7 @@ def _compared(results: Sequence[EvalResult], best: EvalResult) -> tuple[Section 
         Column("mean_b", f"{name} against"), Column("difference", "difference", signed=True),
         Column("p", "p", 4), Column("p_holm", "p (Holm)", 4), Column("questions", "questions"),
     )  # fmt: skip
-    table = Table(
+    table = ResultTable(
         "paired", f"Differences in {name}, paired on the same questions", columns, tuple(rows),
         "95 % intervals (BCa; where few pairs differ, Tango's score interval); p of no difference "
         "by sign flips, adjusted by Holm over these rows.",
@@ -263,11 +253,9 @@ def _settings(results: Sequence[EvalResult]) -> Section:
     odd = dict.fromkeys(n for r in results[1:] for n in differing(first.settings, r.settings))
     blocks: list[Block] = []
     if odd:
-        flat = {r.agent: dict(flattened(r.settings)) for r in results}
-        columns = [Column("setting", "setting"), *(Column(name, name) for name in flat)]
-        rows = tuple({"setting": n, **{a: f.get(n, "–") for a, f in flat.items()}} for n in odd)
         note = "Scores under different settings are answers to different questions."
-        blocks.append(Table("differing", "Settings that differ", tuple(columns), rows, note))
+        flat = {r.agent: dict(flattened(r.settings)) for r in results}
+        blocks.append(differing_table(odd, flat, note))
     shared = {k: v for k, v in first.settings.items() if k not in ("agent", "versions", "batch")}
     blocks.append(facts_of(f"Environment of {first.agent}" if odd else "Environment", shared))
     blocks.append(facts_of("Agents", {r.agent: r.settings.get("agent", {}) for r in results}))
@@ -277,13 +265,3 @@ def _settings(results: Sequence[EvalResult]) -> Section:
     blocks.append(facts_of("Versions", *versions))
     blocks.append(Facts("Time taken", tuple((r.agent, f"{r.duration_s:,.1f} s") for r in results)))
     return Section("Settings", "", tuple(blocks))
-
-
-def _folders(runs: Sequence[Run]) -> Section:
-    """Machines without the versions, which every set's settings tell."""
-    machines: list[Mapping[str, Any]] = [
-        {k: v for k, v in run.machine.items() if k != "versions"} for run in runs if run.machine
-    ]
-    blocks = [facts_of("Machine", *machines)] if machines else []
-    blocks.append(Facts("Folders", tuple((run.name, str(run.path)) for run in runs)))
-    return Section("Machine and folders", "", tuple(blocks), link="")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..charts.palette import UNTRAINED
+from ..charts.palette import SCRIPTS, UNTRAINED
 from ..evaluation.intervals import Interval
 from ..scoring.metrics import label
-from .naming import listed, percent, quoted
+from .report import listed, percent, quoted
 from .sources import Run
 
 METRIC = "f1"
@@ -16,8 +16,6 @@ ALL_REAL = "real sets, averaged"
 """Stands for a rung where gains on all real sets are averaged."""
 RULES = "rules"
 """The agent that a trained one has to beat."""
-SCRIPTS = ("first-hit", "best-sentence", RULES)
-"""Scripted agents, the bars of an agent that has no untrained self."""
 MOST_SETS = 4
 """Sets named one by one in a sentence."""
 
@@ -149,7 +147,6 @@ class Findings:
         return f"{told}{'; it keeps ' + listed(kept) if kept else ''}."
 
     def _home(self) -> str | None:
-        """The rung that gains are measured by, else the nearest."""
         reference = next((str(run.ladder.get("reference") or "") for run in self.runs), "")
         if (reference, self.focus) in self.cells:
             return reference
@@ -185,7 +182,6 @@ class Findings:
         return f"{run.name}: {agent}" if len(self.runs) > 1 else agent
 
     def _stands(self) -> list[str]:
-        """List sets on which the agent is above the best script, and those on which it is not."""
         pairs = [{**c, "agent": self._name_of(run, c["agent"])}
                  for run in self.runs for c in run.ladder.get("contrasts", ())]  # fmt: skip
         stands = standings(list(self.cells.values()), pairs)
@@ -193,7 +189,6 @@ class Findings:
         return [f"It is {part}." for part in parts] if self.focus not in SCRIPTS else []
 
     def _scores(self, agent: str) -> str:
-        """An agent's scores at both ends of the generated sets and on the real ones."""
         own = {rung: c for (rung, name), c in self.cells.items() if name == agent}
         near = [n for n in self.generated if n in own]
         told = [
@@ -206,7 +201,6 @@ class Findings:
         return f"{label(METRIC)} of {quoted(agent)}: {'; '.join(told)}." if told else ""
 
     def _wins(self) -> dict[str, tuple[int, int]]:
-        """Other agent → real sets on which it is beaten beyond chance, and those tried."""
         beaten: dict[str, list[bool]] = {}
         for run in self.runs:
             for c in run.ladder.get("contrasts", ()):

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..charts.figure import Figure
-from ..charts.forest import forest
-from ..charts.palette import UNTRAINED
+from ..charts.palette import BARS, UNTRAINED
 from ..evaluation.intervals import FEWEST_SEEDS, Interval
 from ..evaluation.metrics import METRICS, limits
+from ..evaluation.table import Column, ResultTable, Seeds
 from ..scoring.metrics import MAIN, label
 from .findings import ALL_REAL, METRIC, MOST_SETS, NOT_ABOVE, RULES, Findings, standings, tells
-from .naming import listed, percent, quoted
 from .report import (
     Block,
-    Column,
     Facts,
     Report,
     Section,
-    Seeds,
-    Table,
-    facts_of,
     flattened,
+    forest_figure,
+    listed,
+    percent,
+    quoted,
+    run_facts,
 )
 from .sources import CANDIDATE, LADDER, Curve, Run
 from .training import training_report
@@ -36,7 +35,6 @@ FOCUS = "trained"
 """The agent a table is about, if it is there."""
 TOLD = ("corpus", "engine", "questions", "search_enabled")
 ENV_RULES = ("dialect", "k", "max_turns", "max_queries", "snippet_chars", "may_abstain", "reward")
-_BASELINES = ("rules", "untrained", "random", "first-hit", "best-sentence", "oracle")
 
 
 def ladder_report(runs: Sequence[Run], title: str = "") -> Report:
@@ -49,35 +47,28 @@ def ladder_report(runs: Sequence[Run], title: str = "") -> Report:
     focus = _focus(agents)
     pairs = [{**c, "agent": _named(run, c["agent"], len(runs) > 1)}
              for run in runs for c in run.ladder.get("contrasts", ())]  # fmt: skip
-    drawn = ladder_figure(cells, _ordered(agents), [rungs[n] for n in order], contrasts=pairs)
-    sections = [Section("The ladder", "", (drawn,), link="Ladder")]
-    for made in (_steps, _gains):
-        if section := made(runs):
-            sections.append(section)
-    sections.append(_table(cells, agents, [rungs[n] for n in order], focus))
-    for made in (_pairs, _lacks):
-        if section := made(runs):
-            sections.append(section)
-    if any(run.curves for run in runs):
-        learned = training_report(_as_training(runs))
-        sections += [s for s in learned.sections if s.title == "Learning curves"]
-    if used := _used(runs):
-        sections.append(used)
-    sections.append(_settings(runs, [rungs[n] for n in order]))
+    played = [rungs[n] for n in order]
+    drawn = ladder_figure(cells, _ordered(agents), played, contrasts=pairs)
+    learned = training_report(_as_training(runs)).sections if any(r.curves for r in runs) else ()
+    sections = [
+        Section("The ladder", "", (drawn,), link="Ladder"), _steps(runs), _gains(runs),
+        _table(cells, agents, played, focus), _pairs(runs), _lacks(runs),
+        *(s for s in learned if s.title == "Learning curves"), _used(runs),
+        _settings(runs, played),
+    ]  # fmt: skip
     warnings = [f"{run.path} was interrupted: some rows are missing; the same command goes on"
                 for run in runs if not run.ladder.get("complete", True)]  # fmt: skip
     warnings += [f"Not in the table: {line}" for run in runs
                  for line in run.ladder.get("absent", ())]  # fmt: skip
-    told = Findings(cells, [rungs[n] for n in order], focus, _own(agents), runs)
+    told = Findings(cells, played, focus, _own(agents), runs)
     return Report(
         title=title or told.title(), kind="transfer", summary=tuple(told.sentences()),
-        sections=tuple(sections), warnings=tuple(dict.fromkeys(warnings)),
+        sections=tuple(s for s in sections if s), warnings=tuple(dict.fromkeys(warnings)),
         sources=tuple(str(run.path) for run in runs),
     )  # fmt: skip
 
 
 def _as_training(runs: Sequence[Run]) -> list[Run]:
-    """Each agent that was trained as a run of its own."""
     curves_of: dict[str, list[Curve]] = {}
     for run in runs:
         for curve in run.curves:
@@ -100,7 +91,7 @@ def _cells(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     for run in runs:
         for row in run.ladder["table"]:
             agent = str(row["agent"])
-            several = len(runs) > 1 and agent not in _BASELINES[2:]
+            several = len(runs) > 1 and agent not in BARS - {RULES}
             name = _named(run, agent, several)
             key = (str(row["rung"]), name, str(row["metric"]))
             if key not in seen:
@@ -119,16 +110,14 @@ def _own(agents: Sequence[str]) -> list[str]:
     """Return the agents that the table is about: not baselines, as scripts and untrained agents
     are."""
     last = {agent: agent.rpartition(": ")[2] for agent in agents}
-    return [a for a in agents if last[a] not in _BASELINES and not last[a].endswith(UNTRAINED)]
+    return [a for a in agents if last[a] not in BARS and not f" {last[a]}".endswith(UNTRAINED)]
 
 
 def _ordered(agents: Sequence[str]) -> list[str]:
-    """The focus, then the others that the table is about, then the rest."""
     return list(dict.fromkeys([_focus(agents), *_own(agents), *agents]))
 
 
 def _seeds(row: Mapping[str, Any]) -> list[float]:
-    """Means of single seeds, where there are several."""
     each_seed = row.get("each_seed") or ""
     values = each_seed.split() if isinstance(each_seed, str) else each_seed
     return [float(v) for v in values] if len(values) > 1 else []
@@ -140,7 +129,6 @@ def _few(row: Mapping[str, Any]) -> bool:
 
 
 def _mark(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Mean and interval; none of seeds that are too few, and none that is impossible."""
     if _few(cell):
         return {"mean": cell["mean"], "low": None, "high": None}
     least, most = limits(cell["metric"])
@@ -150,7 +138,6 @@ def _mark(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _quantity(cell: Mapping[str, Any] | None) -> Interval | Seeds | None:
-    """A cell of the table; of few seeds each is shown."""
     if cell is None:
         return None
     if _few(cell):
@@ -184,19 +171,16 @@ def ladder_figure(
         seeds += [{**where, "value": v, "seed": i} for i, v in enumerate(_seeds(cell))]
     order = [_place(rung) for rung in rungs]
     rows.sort(key=lambda r: order.index(r["y"]))
-    drawn = partial(forest, rows, seeds, by=agents, rate=METRICS.get(metric, True),
-                    x_title=f"{label(metric)}, mean and 95 % interval")  # fmt: skip
-    focus = _focus(agents)
-    told = [f"{r['rung']} {r['mean']:.2f}" for r in rows if r["by"] == focus]
-    return Figure(
-        name, _finding([r for r in rows if not _again(by_name, str(r["rung"]))], focus, metric,
-                       contrasts),
+    own = [r for r in rows if not _again(by_name, str(r["rung"]))]
+    return forest_figure(
+        name, _finding(own, _focus(agents), metric, contrasts),
         "From the world of training (top) to real passages, number of questions in brackets. "
         "Lines: 95 % intervals over questions and, from three seeds on, seeds; rings: each seed. "
         "Clearly above or below: the interval of the difference on the same questions does not "
         "reach 0 or, where that is not known, the two intervals do not overlap.",
-        f"{label(metric)} of {len(agents)} agents on {len(rungs)} rungs. {focus}: "
-        f"{', '.join(told)}.", drawn, (*rows, *seeds),
+        rows, agents, f"{label(metric)}, mean and 95 % interval", seeds=seeds,
+        alt=f"{label(metric)} of {len(agents)} agents on {len(rungs)} rungs.",
+        rate=METRICS.get(metric, True),
     )  # fmt: skip
 
 
@@ -256,13 +240,12 @@ def _steps(runs: Sequence[Run]) -> Section | None:
     ]  # fmt: skip
     if not rows:
         return None
-    agents = list(dict.fromkeys(str(r["agent"]) for r in rows))
-    agents = _ordered(agents)
+    agents = _ordered(list(dict.fromkeys(str(r["agent"]) for r in rows)))
     own = _own(agents) or agents[:1]
+    name = label(METRIC)
     note = (
-        f"{label(METRIC)} on the rung above minus {label(METRIC)} here, with 95 % interval: what "
-        "the one thing that changed costs. Paired question by question where both rungs ask the "
-        "same questions."
+        f"{name} on the rung above minus {name} here, with 95 % interval: what the one thing that "
+        "changed costs. Paired question by question where both rungs ask the same questions."
     )
     by: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -272,26 +255,20 @@ def _steps(runs: Sequence[Run]) -> Section | None:
         Column("rung", "rung"), Column("above", "the rung above"),
         Column("paired", "same questions"), *(Column(a, a, 2, signed=True) for a in agents),
     )  # fmt: skip
-    table = Table("drops", "Drop from the rung above", columns, tuple(by.values()), note)
-    shown = [r for r in rows if r["agent"] in own and r["drop"] is not None]
-    if not shown:
+    table = ResultTable("drops", "Drop from the rung above", columns, tuple(by.values()), note)
+    marks = [{"y": str(r["rung"]), "by": r["agent"], **_ends(r["drop"])}
+             for r in rows if r["agent"] in own and r["drop"] is not None]  # fmt: skip
+    if not marks:
         return Section("What each step costs", "", (table,), link="Steps")
-    marks = [{"y": str(r["rung"]), "by": r["agent"], **_ends(r["drop"])} for r in shown]
-    told = [
-        f"Drops in {label(METRIC)} of {agent}: "
-        + ", ".join(f"{m['y']} {m['mean']:+.2f}" for m in marks if m["by"] == agent) + "."
-        for agent in own
-    ]  # fmt: skip
-    drawn = partial(forest, marks, by=own, rate=False, zero=0.0,
-                    x_title=f"drop in {label(METRIC)}, 95 % interval")  # fmt: skip
     hardest = max(marks, key=lambda m: float(m["mean"]))
-    figure = Figure(
-        "drops",
-        f"The dearest step is to {hardest['y']}: {quoted(hardest['by'])} loses "
-        f"{hardest['mean']:.2f} {label(METRIC)}" if hardest["mean"] > 0 else
-        f"No step costs {listed([quoted(a) for a in own])} any {label(METRIC)}", note,
-        " ".join(told), drawn, tuple(marks),
-    )  # fmt: skip
+    title = f"No step costs {listed([quoted(a) for a in own])} any {name}"
+    if hardest["mean"] > 0:
+        title = (
+            f"The dearest step is to {hardest['y']}: {quoted(hardest['by'])} loses "
+            f"{hardest['mean']:.2f} {name}"
+        )
+    figure = forest_figure("drops", title, note, marks, own, f"drop in {name}, 95 % interval",
+                           alt=f"Drops in {name}.", rate=False, zero=0.0)  # fmt: skip
     return Section("What each step costs", "", (figure, table), link="Steps")
 
 
@@ -323,22 +300,18 @@ def _gains(runs: Sequence[Run]) -> Section | None:
     )
     if not any(r["why"] for r in rows):
         columns = columns[:-1]
-    table = Table("gains", "Transfer ratio", columns, tuple(rows), note, strong=ALL_REAL)
+    table = ResultTable("gains", "Transfer ratio", columns, tuple(rows), note, strong=ALL_REAL)
     marks = [{"y": str(r["rung"]), "by": str(r["agent"]), **_ends(r["ratio"])}
              for r in rows if r["ratio"] is not None]  # fmt: skip
     if not marks:
         return Section("What carries over", "", (table,), link="Kept")
-    drawn = partial(
-        forest, marks, by=list(dict.fromkeys(m["by"] for m in marks)), rate=False, zero=1.0,
-        x_title="transfer ratio, 95 % interval",
-    )  # fmt: skip
     least = min(marks, key=lambda m: float(m["mean"]))
-    figure = Figure(
+    figure = forest_figure(
         "transfer_ratio",
         f"Where it is above the best script, {quoted(least['by'])} keeps least of its gain on "
-        f"{least['y']}: {percent(least['mean'])}", note,
-        "Transfer ratios: " + ", ".join(f"{m['by']} on {m['y']} {m['mean']:.2f}" for m in marks)
-        + ".", drawn, tuple(marks),
+        f"{least['y']}: {percent(least['mean'])}", note, marks,
+        list(dict.fromkeys(m["by"] for m in marks)), "transfer ratio, 95 % interval",
+        alt="Transfer ratios.", rate=False, zero=1.0,
     )  # fmt: skip
     return Section("What carries over", "", (figure, table), link="Kept")
 
@@ -370,7 +343,7 @@ def _table(
         "accepted one. Episodes lost to the infrastructure are left out. No episodes are kept; "
         "'searchgym eval ENV -a AGENT --out RUN' keeps them, and its report links to them."
     )
-    table = Table("transfer", "Every agent on every set", columns, tuple(rows), note, focus)
+    table = ResultTable("transfer", "Every agent on every set", columns, tuple(rows), note, focus)
     return Section("Table", "", (table,))
 
 
@@ -388,7 +361,7 @@ def _pairs(runs: Sequence[Run]) -> Section | None:
         Column("difference", "difference", signed=True), Column("p", "p", 4),
         Column("p_holm", "p (Holm)", 4),
     )  # fmt: skip
-    table = Table(
+    table = ResultTable(
         "paired", f"Differences in {label(metric)}, paired on the same questions", columns,
         tuple(rows), "95 % intervals; p of no difference, adjusted by Holm over the sets.",
     )  # fmt: skip
@@ -396,7 +369,6 @@ def _pairs(runs: Sequence[Run]) -> Section | None:
 
 
 def _lacks(runs: Sequence[Run]) -> Section | None:
-    """Show where the points are lost: each trait of real questions, and its strata."""
     traits, strata = [], []
     for run in runs:
         for lack in run.ladder.get("lacks", ()):
@@ -416,7 +388,7 @@ def _lacks(runs: Sequence[Run]) -> Section | None:
         return None
     first = (Column("rung", "set"), Column("agent", "agent"), Column("trait", "trait"))
     blocks = (
-        Table(
+        ResultTable(
             "lacks", "Traits that go with lost points",
             (*first, Column("lost", "points lost"), Column("explained", "of it explained",
              signed=True), Column("uncovered", "unmatched", 2)),
@@ -426,7 +398,7 @@ def _lacks(runs: Sequence[Run]) -> Section | None:
             "shares do not add up, and none is shown to be a cause. Unmatched: share of the "
             "simulated questions of a kind that is not among the real ones.",
         ),
-        Table(
+        ResultTable(
             "strata", "Stratum by stratum",
             (*first, Column("stratum", "stratum"), Column("simulated", "simulated", 2),
              Column("real", "real", 2), Column("points", "points", signed=True),
@@ -446,7 +418,7 @@ def _used(runs: Sequence[Run]) -> Section | None:
         return None
     names = dict.fromkeys(name for row in rows for name in row)
     columns = tuple(Column(n, n.replace("_", " "), 1) for n in names)
-    table = Table("used", "Calls, time and cost", columns, tuple(rows), "Summed over seeds.")
+    table = ResultTable("used", "Calls, time and cost", columns, tuple(rows), "Summed over seeds.")
     return Section("Cost", "", (table,))
 
 
@@ -466,13 +438,10 @@ def _settings(runs: Sequence[Run], rungs: Sequence[Mapping[str, Any]]) -> Sectio
     note = "; ".join(f"{r['name']}: {r['note']}" for r in rungs if r.get("note"))
     if len(columns) > 1:
         rows = tuple({"rung": name, **kept} for name, kept in told.items())
-        blocks.append(Table("sets", "What differs between the sets", tuple(columns), rows, note))
+        blocks.append(
+            ResultTable("sets", "What differs between the sets", tuple(columns), rows, note)
+        )
     first = next(iter(told.values()))
     blocks.append(Facts("The same for all sets", tuple((n, first[n]) for n in shared)))
-    blocks.append(facts_of("Versions", *[v for v in versions if v]))
-    blocks += [
-        facts_of("Machine", {k: v for k, v in run.machine.items() if k != "versions"})
-        for run in runs if run.machine
-    ]  # fmt: skip
-    blocks.append(Facts("Folders", tuple((run.name, str(run.path)) for run in runs)))
+    blocks += run_facts(runs, [v for v in versions if v])
     return Section("Settings and machine", "", tuple(blocks))

@@ -13,11 +13,11 @@ from ..charts.figure import Figure, renderer
 from ..charts.palette import css
 from ..errors import DataError
 from ..evaluation.intervals import Interval
+from ..evaluation.table import ANCHOR, LINKS, Command, Link, ResultTable, Seeds
 from ..web.pages import Templates
-from .episodes import Opener
 from .evaluations import evaluation_report
 from .ladders import ladder_report
-from .report import ANCHOR, LINKS, Command, Facts, Link, Report, Seeds, Table
+from .report import Opener, Report
 from .sources import EVALUATION, LADDER, Run, read_runs
 from .training import training_report
 
@@ -110,9 +110,8 @@ def render(report: Report) -> str:
         "report.html", scripts=(library(),),
         styles=(css(),),
         report=report, picture=_picture, spec=_spec, link=_link, LINKS=LINKS, ANCHOR=ANCHOR,
-        is_figure=lambda b: isinstance(b, Figure), is_table=lambda b: isinstance(b, Table),
-        is_facts=lambda b: isinstance(b, Facts), is_link=lambda v: isinstance(v, Link),
-        is_command=lambda v: isinstance(v, Command),
+        is_figure=lambda b: isinstance(b, Figure), is_table=lambda b: isinstance(b, ResultTable),
+        is_link=lambda v: isinstance(v, Link), is_command=lambda v: isinstance(v, Command),
         is_quantity=lambda v: isinstance(v, (Interval, Seeds)),
     )  # fmt: skip
 
@@ -132,12 +131,10 @@ def _picture(figure: Figure, narrow: bool) -> str:
 
 
 def _spec(figure: Figure, narrow: bool) -> str:
-    """The chart as JSON that no text in it can break out of."""
     text = json.dumps(figure.spec(narrow), ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", r"\u003c")
 
 
 def _link(text: str, kind: str) -> str:
-    """A data link to a file."""
     encoded = base64.b64encode(text.encode()).decode()
     return f"data:{kind};charset=utf-8;base64,{encoded}"

@@ -10,22 +10,19 @@ from typing import Any
 import numpy as np
 
 from ..charts.figure import Figure
-from ..charts.forest import forest
 from ..charts.planes import cost_and_score, shares, steps
 from ..errors import EvaluationError
-from ..evaluation.display import caveats, family_rows, numbers
-from ..evaluation.frontier import frontier, point, within
+from ..evaluation.comparison import compare
 from ..evaluation.intervals import Interval
 from ..evaluation.metrics import METRICS, limits
-from ..evaluation.result import EvalResult, compare
+from ..evaluation.result import EvalResult, caveats, family_marks
+from ..evaluation.summaries import frontier, point, within
+from ..evaluation.table import LINKS, Column, ResultTable, mark
 from ..scoring.metrics import MAIN, label
-from .episodes import anchor
-from .naming import closed_book, listed, percent, quoted
-from .report import LINKS, Column, Section, Table
+from .report import Section, anchor, closed_book, forest_figure, listed, percent, quoted
 
-ENDS = ("answered", "unanswered", "max_turns", "max_chars", "max_tokens", "infra_error")
-END_NAMES: Mapping[str, str] = {
-    "unanswered": "ended without an answer", "max_turns": "out of turns",
+ENDS: Mapping[str, str] = {
+    "answered": "answered", "unanswered": "ended without an answer", "max_turns": "out of turns",
     "max_chars": "out of characters", "max_tokens": "out of tokens",
     "infra_error": "lost to infrastructure",
 }  # fmt: skip
@@ -47,44 +44,55 @@ def best_of(results: Sequence[EvalResult], metric: str) -> EvalResult:
     return max(agents, key=lambda r: mean_of(r, metric))
 
 
+def runner_up(results: Sequence[EvalResult], best: EvalResult, metric: str) -> EvalResult | None:
+    """The next best agent that searches and is no oracle."""
+    rivals = [r for r in results if r is not best and not closed_book(r)
+              and not r.ceiling and r.means[metric].n]  # fmt: skip
+    return max(rivals, key=lambda r: mean_of(r, metric), default=None)
+
+
+def apart(best: EvalResult, second: EvalResult, metric: str) -> tuple[bool, str]:
+    """Check whether an agent is above another beyond doubt, and say so: by their difference on the
+    same questions, or where these differ by their own intervals."""
+    try:
+        gap = compare(best, second, metric).difference
+    except EvaluationError:
+        clear = second.means[metric].high < best.means[metric].low
+        return clear, f"their intervals {'are apart' if clear else 'overlap'}"
+    clear = gap.low > 0
+    told = "on the same questions, " + ("" if clear else "not told apart: ")
+    return clear, f"{told}a difference of {gap:.2f}"
+
+
 def overall(results: Sequence[EvalResult], linked: bool = False) -> Section:
     """The main measures as a chart, all that differ as a table."""
     names = [r.agent for r in results]
     main = list(dict.fromkeys([*([] if results[0].metric in MAIN else ["reward"]), *MAIN]))
-    shown = [m for m in main if any(r.means[m].n for r in results)]
+    known = [m for m in METRICS if any(r.means[m].n for r in results)]
+    shown = [m for m in main if m in known]
     drawn = [m for m in shown if len(results) == 1 or not _constant(results, m)] or shown[:1]
-    rows = [
-        {"y": r.agent, "by": r.agent, "facet": label(m), **numbers(r.means[m], m)}
+    marks = [
+        mark(r.means[m], m, y=r.agent, by=r.agent, facet=label(m))
         for m in drawn for r in results if r.means[m].n
     ]  # fmt: skip
-    alt = "Scores of each agent. " + "; ".join(
-        f"{r.agent}: " + ", ".join(f"{label(m)} {r.means[m].mean:.2f}" for m in shown
-                                   if r.means[m].n) for r in results
-    )  # fmt: skip
     same = _same(results, [m for m in shown if m not in drawn])
-    figure = Figure(
-        "scores", _lead(results), NOTE + same + caveats(results), alt + ".",
-        partial(forest, rows, by=names, x_title="mean, 95 % interval", columns=2, width=270,
-                own_rows=True, rate=[label(m) for m in drawn if METRICS[m]]), tuple(rows),
+    figure = forest_figure(
+        "scores", _lead(results), NOTE + same + caveats(results), marks, names,
+        "mean, 95 % interval", alt="Scores of each agent.", columns=2, width=270, own_rows=True,
+        rate=[label(m) for m in drawn if METRICS[m]],
     )  # fmt: skip
-    known = [m for m in METRICS if any(r.means[m].n for r in results)]
     alike = [m for m in known if m not in main and _constant(results, m)]
     note = (
         f"{NOTE} EM: the normalised answer equals an accepted one; cover-EM: it contains one."
-        + _same(results, alike)
-        + caveats(results)
+        f"{_same(results, alike)}{caveats(results)}"
     )
-    columns = [Column("measure", "measure"), *(Column(n, n, 2) for n in names)]
-    leads = {r.agent: f"#{anchor(r.agent, 'all')}" for r in results}
-    table = Table(
-        "means", "All measures", tuple(columns),
-        tuple(
-            {"measure": label(m),
-             **{r.agent: _cell(r.means[m], m) for r in results},
-             **({LINKS: leads} if linked else {})}
-            for m in known if m not in alike
-        ), note,
-    )  # fmt: skip
+    leads = {LINKS: {n: f"#{anchor(n, 'all')}" for n in names}} if linked else {}
+    rows = [
+        {"measure": label(m), **{r.agent: _cell(r.means[m], m) for r in results}, **leads}
+        for m in known if m not in alike
+    ]  # fmt: skip
+    columns = (Column("measure", "measure"), *(Column(n, n, 2) for n in names))
+    table = ResultTable("means", "All measures", columns, tuple(rows), note)
     return Section("Scores", "", (figure, table))
 
 
@@ -93,7 +101,6 @@ def _cell(interval: Interval, metric: str) -> Interval | None:
 
 
 def _constant(results: Sequence[EvalResult], metric: str) -> bool:
-    """Every question of every agent has the same value."""
     intervals = [r.means[metric] for r in results if r.means[metric].n]
     return len({round(i.mean, 9) for i in intervals}) <= 1 and (
         len(results) > 1 or all(np.ptp(r.values(metric)) == 0 for r in results)
@@ -101,7 +108,6 @@ def _constant(results: Sequence[EvalResult], metric: str) -> bool:
 
 
 def _same(results: Sequence[EvalResult], metrics: Sequence[str]) -> str:
-    """A sentence on measures that are the same for all agents."""
     told = [
         f"{label(m)} {next(r.means[m].mean for r in results if r.means[m].n):.3g}" for m in metrics
     ]
@@ -121,77 +127,44 @@ def _lead(results: Sequence[EvalResult]) -> str:
     return told
 
 
-def runner_up(results: Sequence[EvalResult], best: EvalResult, metric: str) -> EvalResult | None:
-    """The next best agent that searches and is no oracle."""
-    rivals = [r for r in results if r is not best and not closed_book(r)
-              and not r.ceiling and r.means[metric].n]  # fmt: skip
-    return max(rivals, key=lambda r: mean_of(r, metric), default=None)
-
-
-def apart(best: EvalResult, second: EvalResult, metric: str) -> tuple[bool, str]:
-    """Whether an agent is above another beyond doubt, and the words for it: by their difference on
-    the same questions, or where these differ by their own intervals."""
-    try:
-        gap = compare(best, second, metric).difference
-    except EvaluationError:
-        clear = second.means[metric].high < best.means[metric].low
-        return clear, f"their intervals {'are apart' if clear else 'overlap'}"
-    clear = gap.low > 0
-    told = "on the same questions, " + ("" if clear else "not told apart: ")
-    return clear, f"{told}a difference of {gap:.2f}"
-
-
 def families(results: Sequence[EvalResult], linked: bool = False) -> Section | None:
-    """Exact match, or the reward that ranks, by family of question; None where there is one."""
+    """Exact match, or the reward that ranks, by family of question; None where there is one. The
+    chart leaves out families of fewer than :data:`SMALL` questions."""
     metric = "em" if results[0].metric == "f1" else results[0].metric
-    counts = Counter(row.family for row in results[0].rows)
+    name, counts = label(metric), Counter(row.family for row in results[0].rows)
     if len(counts) < 2:
         return None
-    rows = family_rows(results, metric)
-    cells = {(r["family"], r["by"]): Interval.read(r) for r in rows}
-    columns = [Column("family", "family"), Column("questions", "questions")]
-    columns += [Column(r.agent, r.agent, 2) for r in results]
-    table = Table(
-        "families", f"{label(metric)} by family", tuple(columns),
-        tuple(
-            {"family": f, "questions": counts[f],
-             **{r.agent: cells.get((f, r.agent)) for r in results},
-             **({LINKS: {r.agent: f"#{anchor(r.agent, f)}" for r in results}} if linked else {})}
-            for f in sorted(counts)
-        ), NOTE + caveats(results),
-    )  # fmt: skip
-    figure = family_figure(results, metric)
-    return Section("By family", "", (figure, table) if figure else (table,))
-
-
-def family_figure(
-    results: Sequence[EvalResult], metric: str, least: int = SMALL
-) -> Figure | None:  # fmt: skip
-    """The same as a chart; None where every family has fewer than ``least`` questions."""
-    counts = Counter(row.family for row in results[0].rows)
-    rows = [r for r in family_rows(results, metric) if counts[r["family"]] >= least]
-    if not rows:
-        return None
-    few = [f for f in sorted(counts) if counts[f] < least]
-    caption = NOTE + (f" Families of fewer than {least} questions are in the table only: "
+    marks = family_marks(results, metric)
+    cells = {(m["family"], m["by"]): Interval.read(m) for m in marks}
+    rows = [
+        {"family": f, "questions": counts[f], **{r.agent: cells.get((f, r.agent)) for r in results},
+         **({LINKS: {r.agent: f"#{anchor(r.agent, f)}" for r in results}} if linked else {})}
+        for f in sorted(counts)
+    ]  # fmt: skip
+    columns = (Column("family", "family"), Column("questions", "questions"),
+               *(Column(r.agent, r.agent, 2) for r in results))  # fmt: skip
+    note = NOTE + caveats(results)
+    table = ResultTable("families", f"{name} by family", columns, tuple(rows), note)
+    few = [f for f in sorted(counts) if counts[f] < SMALL]
+    marks = [m for m in marks if m["family"] not in few]
+    if not marks:
+        return Section("By family", "", (table,))
+    caption = NOTE + (f" Families of fewer than {SMALL} questions are in the table only: "
                       f"{', '.join(few)}." if few else "")  # fmt: skip
     best = best_of(results, metric)
-    own = {str(r["family"]): float(r["mean"]) for r in rows if r["by"] == best.agent}
+    own = {str(m["family"]): float(m["mean"]) for m in marks if m["by"] == best.agent}
     high, low = max(own, key=own.__getitem__), min(own, key=own.__getitem__)
-    title = f"{quoted(best.agent)} has {label(metric)} {own[high]:.2f} on {high} questions"
+    title = f"{quoted(best.agent)} has {name} {own[high]:.2f} on {high} questions"
     if own[high] > own[low]:
         title = (
-            f"{quoted(best.agent)} is best at {high} questions ({label(metric)} {own[high]:.2f}) "
+            f"{quoted(best.agent)} is best at {high} questions ({name} {own[high]:.2f}) "
             f"and worst at {low} ({own[low]:.2f})"
         )
-    return Figure(
-        "families", title, caption,
-        f"{label(metric)} by family of question. {best.agent}: "
-        + ", ".join(f"{f} {v:.2f}" for f, v in own.items()) + ".",
-        partial(forest, rows, by=[r.agent for r in results], rate=METRICS[metric],
-                x_title=f"{label(metric)}, 95 % interval"),
-        tuple(rows),
+    figure = forest_figure(
+        "families", title, caption, marks, [r.agent for r in results], f"{name}, 95 % interval",
+        alt=f"{name} by family of question.", rate=METRICS[metric],
     )  # fmt: skip
+    return Section("By family", "", (figure, table))
 
 
 def costs(results: Sequence[EvalResult]) -> Section:
@@ -210,15 +183,15 @@ def costs(results: Sequence[EvalResult]) -> Section:
     blocks = []
     if len(rows) > 1:
         names = listed([quoted(p.name) for p in kept])
-        verb = "is" if len(kept) == 1 else "are"
+        told = "; ".join(
+            f"{r['agent']}: {r['cost']:.2f} searches, {name} {r['score']:.2f}" for r in rows
+        )
         blocks.append(Figure(
             "frontier",
-            f"{names} {verb} on the Pareto front: no other agent has a higher {name} with as few "
-            "searches",
-            "Dashed: the Pareto front. Vertical lines: 95 % intervals of " + f"{name}.",
-            f"{name} against searches per question. " + "; ".join(
-                f"{r['agent']}: {r['cost']:.2f} searches, {name} {r['score']:.2f}" for r in rows
-            ) + f". On the Pareto front: {names}.",
+            f"{names} {'is' if len(kept) == 1 else 'are'} on the Pareto front: no other agent has "
+            f"a higher {name} with as few searches",
+            f"Dashed: the Pareto front. Vertical lines: 95 % intervals of {name}.",
+            f"{name} against searches per question. {told}. On the Pareto front: {names}.",
             partial(cost_and_score, rows, line, "searches per question", name), tuple(rows),
         ))  # fmt: skip
     most = int(min(12, max(row.searches for r in results for row in r.rows)))
@@ -229,11 +202,11 @@ def costs(results: Sequence[EvalResult]) -> Section:
 
 def _budgets(results: Sequence[EvalResult], most: int) -> Figure:
     rows: list[dict[str, Any]] = [
-        {"x": budget, "series": r.agent, "mean": round(i.mean, 5), "low": round(i.low, 5),
-         "high": round(i.high, 5)}
+        mark(interval, "em", x=budget, series=r.agent)
         for r in results
-        for budget, i in within(r.rows, range(most + 1), "em", seed=r.seed).items() if i.n
-    ]  # fmt: skip
+        for budget, interval in within(r.rows, range(most + 1), "em", seed=r.seed).items()
+        if interval.n
+    ]
     best = best_of(results, "em")
     own = {int(r["x"]): float(r["mean"]) for r in rows if r["series"] == best.agent}
     whole = own[max(own)]
@@ -245,44 +218,39 @@ def _budgets(results: Sequence[EvalResult], most: int) -> Figure:
             f"{quoted(best.agent)} earns {part} of its EM of {whole:.2f} with at most {enough} "
             f"search{'es' * (enough != 1)}"
         )
+    told = "; ".join(f"{r['series']}: {r['mean']:.2f} within {r['x']}" for r in rows)
     return Figure(
         "budget", title,
         "Share of questions answered exactly with at most so many searches; bands: 95 % "
         "intervals. A lower bound of what the agent would do if it were told of the budget.",
-        "Share answered exactly within so many searches. " + "; ".join(
-            f"{r.agent}: " + ", ".join(f"{b['mean']:.2f} within {b['x']}" for b in rows
-                                       if b["series"] == r.agent) for r in results
-        ) + ".",
+        f"Share answered exactly within so many searches. {told}.",
         partial(steps, rows, [r.agent for r in results], "searches allowed",
                 "EM within the budget"), tuple(rows),
     )  # fmt: skip
 
 
 def ends(results: Sequence[EvalResult]) -> Section | None:
-    """Return the chart of episodes' ends; None where all ended the same way."""
+    """The chart of episodes' ends; None where all ended the same way."""
     seen = Counter(row.end for r in results for row in r.rows)
-    parts = [e for e in (*ENDS, *sorted(set(seen) - set(ENDS))) if seen[e]]
+    parts = {e: ENDS.get(e, e) for e in (*ENDS, *sorted(set(seen) - set(ENDS))) if seen[e]}
     if len(parts) < 2:
         return None
     rows: list[dict[str, Any]] = []
     for result in results:
         counts = Counter(row.end for row in result.rows)
         rows += [
-            {"y": result.agent, "part": END_NAMES.get(e, e), "place": i, "episodes": counts[e],
-             "share": round(counts[e] / len(result.rows), 5)}
-            for i, e in enumerate(parts)
+            {"y": result.agent, "part": name, "place": i, "episodes": counts[end],
+             "share": round(counts[end] / len(result.rows), 5)}
+            for i, (end, name) in enumerate(parts.items())
         ]  # fmt: skip
-    alt = "How episodes ended. " + "; ".join(
-        f"{r.agent}: " + ", ".join(f"{row['part']} {row['share']:.0%}" for row in rows
-                                   if row["y"] == r.agent and row["episodes"]) for r in results
-    )  # fmt: skip
+    told = "; ".join(f"{r['y']}: {r['part']} {r['share']:.0%}" for r in rows if r["episodes"])
     odd = max((r for r in rows if r["part"] != "answered"), key=lambda r: float(r["share"]))
     figure = Figure(
         "ends",
         f"{percent(odd['share'])} of the episodes of {quoted(str(odd['y']))}: {odd['part']}, the "
         "largest share that did not end with an answer",
-        "Share of all episodes.", alt + ".",
-        partial(shares, rows, [r.agent for r in results], [END_NAMES.get(e, e) for e in parts],
+        "Share of all episodes.", f"How episodes ended. {told}.",
+        partial(shares, rows, [r.agent for r in results], list(parts.values()),
                 "share of episodes"), tuple(rows),
     )  # fmt: skip
     return Section("How episodes ended", "", (figure,))

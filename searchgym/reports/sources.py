@@ -1,11 +1,13 @@
-"""Reads a folder: which kind of run it holds, and its records as they were written."""
+"""Reads folders: which kind of run each holds, its records as they were written, and which runs
+differ in their seed only."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import DataError, EvaluationError, MissingExtraError
 from ..evaluation.machine import NOTE as MACHINE
@@ -137,7 +139,6 @@ def _result(path: Path, named: Path) -> EvalResult:
 
 
 def _candidates(folder: Path) -> tuple[Curve, ...]:
-    """Agents trained by their card, by seed."""
     curves = []
     for path in sorted((folder / "agents").glob("seed-*.safetensors")):
         if path.name.endswith(".checkpoint.safetensors"):
@@ -152,7 +153,6 @@ def _candidates(folder: Path) -> tuple[Curve, ...]:
 
 
 def _learned(path: Path) -> tuple[Curve, ...]:
-    """Read how the agents of a transfer run have learned; () where none was trained there."""
     if not path.is_file():
         return ()
     try:
@@ -195,3 +195,42 @@ def _json(path: Path) -> Any:
         return read_json(path)
     except FileNotFoundError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
+
+
+class RunGroup(NamedTuple):
+    """Runs that differ in their seed only: one series."""
+
+    name: str
+    curves: tuple[Curve, ...]
+    about: Mapping[str, Any]
+
+
+def grouped(runs: Sequence[Run]) -> list[RunGroup]:
+    """Runs by all settings but seed, device and what may change in a run that goes on."""
+    by: dict[str, list[Run]] = {}
+    for run in runs:  # runs without written settings are each by themselves
+        own = json.dumps(same_settings(run.about), sort_keys=True) if run.about else str(run.path)
+        by.setdefault(own, []).append(run)
+    names = _names([members[0] for members in by.values()])
+    return [
+        RunGroup(name, tuple(c for run in members for c in run.curves), members[0].about)
+        for name, members in zip(names, by.values(), strict=True)
+    ]
+
+
+def same_settings(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without those in which runs of one series may differ."""
+    free = {"seed", "steps", "save_every"}
+    kept = {k: v for k, v in about.items() if k not in ("device", "recipe")}
+    for table in ("train", "config"):
+        if isinstance(kept.get(table), Mapping):
+            kept[table] = {k: v for k, v in kept[table].items() if k not in free}
+    return kept
+
+
+def _names(firsts: Sequence[Run]) -> list[str]:
+    recipes = [str(run.about.get("recipe", "")) for run in firsts]
+    if all(recipes) and len(set(recipes)) == len(recipes):
+        return recipes
+    names = [run.name for run in firsts]
+    return names if len(set(names)) == len(names) else [str(run.path) for run in firsts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,14 +11,25 @@ from ..charts.figure import Figure
 from ..charts.panels import multiples
 from ..errors import DataError
 from ..evaluation.intervals import FEWEST_SEEDS, Interval, over_seeds
+from ..evaluation.table import LINKS, Column, ResultTable, Seeds
 from ..scoring import metrics
 from ..scoring.metrics import CURVE, EXAMPLES, HEALTH, PLAY, RARE, is_rate
 from .curves import centred, changing, ends, mean_curve, span_of, thinned
-from .episodes import Behind, Opener, section
-from .grouping import RunGroup, grouped, same_settings
-from .naming import listed, quoted
-from .report import LINKS, Block, Column, Facts, Report, Section, Seeds, Table, facts_of
-from .sources import CANDIDATE, RL, Curve, Run
+from .report import (
+    Behind,
+    Block,
+    Opener,
+    Report,
+    Section,
+    differing_table,
+    episodes_section,
+    facts_of,
+    flattened,
+    listed,
+    quoted,
+    run_facts,
+)
+from .sources import CANDIDATE, RL, Curve, Run, RunGroup, grouped, same_settings
 
 POINTS_OF_AN_END = 10
 """Logged points of training whose mean is its start, or its end; evaluations are taken singly."""
@@ -42,16 +52,14 @@ def training_report(runs: Sequence[Run], opener: Opener | None = None) -> Report
     kind = runs[0].kind
     groups = grouped(runs)
     x = "episodes" if kind == CANDIDATE else "step"
-    marks = _marks(groups)
-    sections = []
-    for chart in _charts(kind, groups):
-        if chart.measures:
-            figure = _figure(chart, groups, x, marks, kind)
-            sections.append(Section(chart.title, chart.intro, (figure,)))
-    behind = _behind(kind, runs)
+    marks = [{"x": step, "name": name} for name, step, _ in _warned(groups)]
+    sections = [
+        Section(chart.title, chart.intro, (_figure(chart, groups, x, marks, kind),))
+        for chart in _charts(kind, groups) if chart.measures
+    ]  # fmt: skip
     episodes, missing = None, []
     try:
-        episodes = section(behind, ("run", "step"), opener)
+        episodes = episodes_section(_behind(kind, runs), ("run", "step"), opener)
     except DataError as error:
         missing = [f"no episodes are linked: {error}"]
     numbers = _table(kind, groups, bool(episodes)) if _longest(groups) > 1 else None
@@ -90,7 +98,6 @@ def learnt_nothing(kind: str, groups: Sequence[RunGroup]) -> str:
 
 
 def _behind(kind: str, runs: Sequence[Run]) -> list[Behind]:
-    """The rollouts that were kept of the first step and of the last."""
     out = []
     for run in runs if kind == RL else ():
         path: Path = run.path / "rollouts.jsonl"
@@ -208,7 +215,6 @@ def _moving(chart: Chart, groups: Sequence[RunGroup]) -> tuple[list[str], list[s
 
 
 def _reading(seeds: int, span: int, marked: bool) -> str:
-    """Explain how to read the lines."""
     over = "the mean over seeds" if seeds > 1 else ""
     if span > 1:
         thin = "each seed as logged" if seeds > 1 else "as logged"
@@ -222,7 +228,6 @@ def _reading(seeds: int, span: int, marked: bool) -> str:
 
 
 def _finding(chart: Chart, groups: Sequence[RunGroup], kind: str, x: str) -> str:
-    """State a chart's finding, of the first measure that has one."""
     if chart.name == "time":
         return "Time of each step"
     if not chart.noisy and kind == RL:
@@ -294,7 +299,6 @@ def _round(value: float) -> float:
 def _ends(
     group: RunGroup, measure: str, evaluated: bool
 ) -> tuple[Interval | Seeds | None, Interval | Seeds | None]:
-    """Beginning and end, over seeds."""
     count = 1 if evaluated else POINTS_OF_AN_END
     pairs = [ends([row.get(measure) for row in curve.rows], count) for curve in group.curves]
     out: list[Interval | Seeds | None] = []
@@ -343,7 +347,7 @@ def _table(kind: str, groups: Sequence[RunGroup], linked: bool = False) -> Secti
         "Intervals: 95 %, over seeds (Student's t); of fewer than "
         f"{FEWEST_SEEDS} seeds each is shown."
     )
-    table = Table("ends", "Start and end", tuple(columns if several else columns[1:]),
+    table = ResultTable("ends", "Start and end", tuple(columns if several else columns[1:]),
                   tuple(rows), note)  # fmt: skip
     return Section("In numbers", "", (table,))
 
@@ -359,7 +363,6 @@ MEANING: Mapping[str, str] = {
 
 
 def _warned(groups: Sequence[RunGroup]) -> list[tuple[str, float, str]]:
-    """(name, step, where) in order of steps."""
     warnings = []
     for group in groups:
         for curve in group.curves:
@@ -369,10 +372,6 @@ def _warned(groups: Sequence[RunGroup]) -> list[tuple[str, float, str]]:
                 for name in row.get("warnings", ()):
                     warnings.append((str(name), float(row["step"]), ", ".join(where)))
     return sorted(warnings, key=lambda w: w[1])
-
-
-def _marks(groups: Sequence[RunGroup]) -> list[dict[str, Any]]:
-    return [{"x": step, "name": name} for name, step, _ in _warned(groups)]
 
 
 def _warnings(groups: Sequence[RunGroup]) -> Section | None:
@@ -385,7 +384,7 @@ def _warnings(groups: Sequence[RunGroup]) -> Section | None:
     columns = [Column("step", "step"), Column("warning", "warning"), Column("meaning", "meaning")]
     if any(row["where"] for row in rows):
         columns.insert(1, Column("where", "run"))
-    table = Table("warnings", "Named warnings", tuple(columns), tuple(rows),
+    table = ResultTable("warnings", "Named warnings", tuple(columns), tuple(rows),
                   "Each is given once a run, at the step at which it was noticed.")  # fmt: skip
     return Section("Warnings", "", (table,))
 
@@ -393,31 +392,16 @@ def _warnings(groups: Sequence[RunGroup]) -> Section | None:
 def _settings(runs: Sequence[Run], groups: Sequence[RunGroup]) -> Section:
     blocks: list[Block] = []
     if len(groups) > 1:
-        blocks.append(_differing(groups))
+        flat = {g.name: dict(flattened(same_settings(g.about))) for g in groups}
+        names = [n for n in dict.fromkeys(n for f in flat.values() for n in f)
+                 if len({f.get(n) for f in flat.values()}) > 1]  # fmt: skip
+        note = "Everything that was written down and is not the same; seeds and steps aside."
+        blocks.append(differing_table(names, flat, note))
     for group in groups:
         if group.about:
             blocks.append(facts_of(f"Settings: {group.name}", same_settings(group.about)))
-    machines = {json.dumps(r.machine, sort_keys=True): r.machine for r in runs if r.machine}
-    blocks += [facts_of("Machine", _less_versions(machine)) for machine in machines.values()]
-    versions = [machine["versions"] for machine in machines.values() if "versions" in machine]
-    blocks += [facts_of("Versions", *versions)] if versions else []
-    blocks.append(Facts("Folders", tuple((run.name, str(run.path)) for run in runs)))
-    return Section("Settings and machine", "", tuple(b for b in blocks if b))
-
-
-def _less_versions(machine: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in machine.items() if k != "versions"}
-
-
-def _differing(groups: Sequence[RunGroup]) -> Table:
-    flat = [dict(facts_of("", same_settings(g.about)).rows) for g in groups]
-    names = [n for n in dict.fromkeys(n for f in flat for n in f)
-             if len({f.get(n) for f in flat}) > 1]  # fmt: skip
-    rows = [{"setting": n, **{g.name: f.get(n, "–") for g, f in zip(groups, flat, strict=True)}}
-            for n in names]  # fmt: skip
-    columns = (Column("setting", "setting"), *(Column(g.name, g.name) for g in groups))
-    note = "Everything that was written down and is not the same; seeds and steps aside."
-    return Table("differing", "Settings that differ", columns, tuple(rows), note)
+    versions = [run.machine["versions"] for run in runs if "versions" in run.machine]
+    return Section("Settings and machine", "", (*blocks, *run_facts(runs, versions)))
 
 
 def _title(kind: str, groups: Sequence[RunGroup]) -> str:

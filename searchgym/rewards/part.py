@@ -233,7 +233,6 @@ def parts_of(spec: Any) -> Iterable[Part]:
 
 
 def _weighted(key: Any, value: Any) -> Part:
-    """A part of a table of weights: name or object, and weight, table or object."""
     if isinstance(value, Mapping):
         if not isinstance(key, str) or ":" in key:
             return make_part({"use": key, **value})
@@ -314,7 +313,6 @@ def check_digest(part: Part, digest: Any) -> None:
 
 
 def _resolved(spec: Any, options: dict[str, Any]) -> tuple[Any, str, dict[str, Any]]:
-    """The object, what names it, and its options."""
     if isinstance(spec, str):
         obj = from_spec(KIND, {"use": spec, **options}, REWARDS, functions=True)
         return obj, registered(spec), fields_of(obj, options)
@@ -398,5 +396,4 @@ def recorded_part(
 
 
 def _nothing(outcome: Outcome) -> float:
-    """Stands in for a part that is not to be measured."""
     return 0.0

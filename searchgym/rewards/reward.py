@@ -41,11 +41,8 @@ intervals read their cubes."""
 
 
 class Reward:
-    """A reward of episodes, immutable; make one with :meth:`of`. Default: exact match.
-
-    Besides its own parts it measures those of ``registry.TURN`` and ``registry.FINAL``, with
-    weight 0 where it does not name them. Equal parts make equal rewards.
-    """
+    """A reward of episodes, immutable; make one with :meth:`of`. Besides its own parts it measures
+    those of ``registry.TURN`` and ``registry.FINAL``, with weight 0. Equal parts, equal rewards."""
 
     def __init__(self, parts: Iterable[Part] = ()) -> None:
         self.parts = tuple(parts)
@@ -328,7 +325,6 @@ class Reward:
 
 
 def _require_no_pay(weight: float) -> None:
-    """Refuse to pay for cover-EM, which a list of all possible answers earns."""
     if weight > 0:
         raise CardError(
             "cover_em is a measure and is not paid: an answer that names everything earns it "
@@ -338,7 +334,6 @@ def _require_no_pay(weight: float) -> None:
 
 
 def _unreachable(measure: Any) -> bool:
-    """Check whether an object cannot be pickled."""
     try:
         pickle.dumps(measure)
     except (pickle.PicklingError, AttributeError, TypeError):

@@ -164,7 +164,6 @@ def _cut(pieces: Iterable[str]) -> tuple[list[str], list[tuple[int, int]]]:
 
 
 def _json_list(answer: str) -> list[str] | None:
-    """The texts of a JSON list; None for anything else."""
     if not answer.lstrip().startswith("["):
         return None
     try:

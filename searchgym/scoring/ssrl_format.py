@@ -64,7 +64,6 @@ def _well_formed(text: str) -> bool:
 
 
 def _answered(tags: list[str]) -> bool:
-    """Return True if each search is directly followed by a block of information."""
     i = 0
     while i < len(tags):
         if tags[i] == "search":

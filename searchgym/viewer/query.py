@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from ..charts.palette import BARS
 from ..errors import DataError
 from ..text import normal_form
 from .index import Index
@@ -311,13 +312,6 @@ def overview(index: Index, chosen: Filter, most: int = 12) -> list[Bar]:
         share = counts.get("right", 0) / scored if scored else None
         bars.append(Bar(*side, ordered, total, share))
     return bars
-
-
-BARS = frozenset({
-    "oracle", "rules", "random", "first-hit", "best-sentence", "majority", "always-yes",
-    "always-refuse",
-})  # fmt: skip
-"""Agents that others are measured against."""
 
 
 def sides(index: Index) -> tuple[list[Side], Side, Side]:

@@ -16,8 +16,8 @@ from searchgym.core.episode import Episode
 from searchgym.core.rollout import run_episode
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EngineError, EpisodeError
-from searchgym.evaluation.display import caveats, unreadable
-from searchgym.evaluation.result import EvalResult
+from searchgym.evaluation.comparison import unreadable
+from searchgym.evaluation.result import EvalResult, caveats
 from searchgym.evaluation.run import episode_for, evaluate
 from searchgym.llms.openai_chat import ChatClient, ChatRequest
 from searchgym.types import Access, Answer, Call, Failure, Invalid, Search

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from searchgym.benchmark.joint import Joint, MetricTable, ratio
+from searchgym.benchmark.gains import Joint, MetricTable, ratio
 from searchgym.evaluation.intervals import wilson
 
 REAL, SIMULATED = 0.2, 0.5

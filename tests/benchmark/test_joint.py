@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.benchmark.joint import (
+from searchgym.benchmark.gains import (
     Joint,
     MetricTable,
     complete,
@@ -16,7 +16,7 @@ from searchgym.benchmark.joint import (
     ratio,
 )
 from searchgym.errors import EvaluationError
-from searchgym.evaluation.crossed import crossed_interval
+from searchgym.evaluation.differences import crossed_interval
 from searchgym.evaluation.intervals import Interval, mean_interval
 
 from .coverage import coverage
@@ -60,9 +60,9 @@ def test_a_lucky_seed_is_lucky_on_both_sides() -> None:
     luck = np.array([[-0.1], [0.0], [0.1]])
     a = table((rng.random((3, 500)) < 0.4 + luck).astype(float), "a")
     b = table((rng.random((3, 500)) < 0.8 + luck).astype(float), "b")
-    drawn = Joint().means([[a], [b]])
-    assert np.corrcoef(drawn.T)[0, 1] > 0.9
-    found = difference([b], [a], Joint())
+    joint = Joint(0, 1_000)
+    assert np.corrcoef(joint.means([[a], [b]]).T)[0, 1] > 0.9
+    found = difference([b], [a], joint)
     assert found.high - found.low < 0.2, "what both sides share is no doubt about the difference"
     assert found.method.endswith("3 seeds")
 

@@ -78,3 +78,10 @@ def test_nothing_is_kept_where_a_script_is_better(table: TransferTable) -> None:
     rows = [line for line in printed(lost).splitlines() if "2wikimultihopqa" in line]
     assert not any("%" in row for row in rows)
     assert not any("keeps" in line for line in verdicts(lost, stands_of(lost)))
+
+
+def test_nothing_is_kept_where_nothing_was_gained() -> None:
+    equal = transfer({"mine": ConstantAgent("x"), "before": ConstantAgent("y")}, RUNGS)
+    equal.baselines, equal.reference = {"mine": "before"}, "held-out world"
+    assert "kept" in printed(equal)
+    assert "%" not in printed(equal).partition("kept")[2].partition("mine: F1")[0]

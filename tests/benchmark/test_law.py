@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from searchgym import FirstHitAgent, RandomAgent
+from searchgym.benchmark.ladder import Rung
 from searchgym.benchmark.run import transfer
-from searchgym.benchmark.rungs import Rung
 from searchgym.errors import EvaluationError
 from searchgym_agents.law.law import AgentScores, Law, fit, left_out, measured, r_squared, scores
 

@@ -25,7 +25,7 @@ from searchgym.envs.search import SearchEnv
 from searchgym.envs.unwrap import search_env
 from searchgym.evaluation.intervals import mean_interval
 from searchgym.evaluation.play import episode_for, spread
-from searchgym.evaluation.samples import pass_at_k
+from searchgym.evaluation.summaries import pass_at_k
 from searchgym.llms.base import GenRequest, Sampling
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import derive

@@ -9,8 +9,8 @@ import gymnasium as gym
 import pytest
 
 import searchgym  # noqa: F401  (registers)
+from docsite.constant import sentence
 from searchgym.cards import cards
-from searchgym.evaluation.constant import sentence
 
 from ..constants import TABLE, best, by_family, families
 

@@ -24,7 +24,7 @@ from searchgym.charts.figure import Figure
 from searchgym.charts.panels import multiples
 from searchgym.curricula import Staged, make_curriculum
 from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.crossed import crossed_interval
+from searchgym.evaluation.differences import crossed_interval
 from searchgym.evaluation.intervals import Interval
 from searchgym.reports.curves import mean_curve
 from searchgym.seeding import derive

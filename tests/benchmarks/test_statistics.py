@@ -14,8 +14,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from searchgym.evaluation.crossed import crossed_interval, crossed_p
-from searchgym.evaluation.intervals import Interval, mean_interval, sign_flip_p
+from searchgym.evaluation.differences import crossed_interval, crossed_p, sign_flip_p
+from searchgym.evaluation.intervals import (
+    TAILS,
+    Interval,
+    mean_interval,
+    resampled_means,
+    wilson,
+)
 from searchgym.seeding import stream
 from tests.benchmarks.table import show
 
@@ -151,7 +157,14 @@ def _agent(
 def _binary(right: int, n: int, how: str, seed: int) -> Interval:
     x = np.zeros(n)
     x[:right] = 1
-    return mean_interval(x, seed=seed, method=how, resamples=RESAMPLES, unit=True)  # type: ignore[arg-type]
+    found = mean_interval(x, seed=seed, resamples=RESAMPLES, unit=True)
+    if how == "wilson":
+        return found._replace(**dict(zip(("low", "high"), wilson(right, n), strict=True)))
+    if how == "percentile" and found.method == "bca":
+        means = resampled_means(x, stream(seed, "bootstrap", n), RESAMPLES)
+        low, high = np.quantile(means, TAILS)
+        return found._replace(low=float(low), high=float(high))
+    return found
 
 
 def _partial(n: int, p: float) -> Callable[[np.random.Generator], NDArray[np.float64]]:

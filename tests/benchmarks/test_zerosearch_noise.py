@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from searchgym.curricula import make_curriculum
 from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.crossed import crossed_interval
+from searchgym.evaluation.differences import crossed_interval
 from searchgym.llms.transformers_generator import TransformersGenerator
 from searchgym.seeding import derive
 from searchgym_agents.candidate.features import FeatureBuilder

@@ -14,15 +14,16 @@ import gymnasium as gym
 import pytest
 
 from searchgym import RulesAgent
-from searchgym.benchmark.rungs import REAL_SETS
+from searchgym.benchmark.ladder import REAL_SETS
 from searchgym.cards import catalog
 from searchgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
 from searchgym.envs.unwrap import search_env
 from searchgym.errors import EvaluationError, SearchGymError
+from searchgym.evaluation.comparison import compare
 from searchgym.evaluation.journal import trajectories_of
 from searchgym.evaluation.metrics import row_of
 from searchgym.evaluation.play import spread
-from searchgym.evaluation.result import EvalResult, compare
+from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import evaluate
 from searchgym.types import Failure, TurnRequest
 from searchgym.utils import trust

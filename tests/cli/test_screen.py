@@ -119,7 +119,7 @@ def test_full_says_all_the_rest(narrow: Cli) -> None:
     for title in ("Scores", "Evidence", "Cost per question", "Exact match by family"):
         assert title in out
     (line,) = [x for x in out.splitlines() if x.split()[:1] == ["chain"]]
-    assert re.match(r"chain \d+ ([\d.]+ \[[\d.]+, [\d.]+\] ){2}", " ".join(line.split())), (
+    assert re.match(r"chain \d+ ([\d.]+ \[[\d.]+,[\d.]+\] ){2}", " ".join(line.split())), (
         "n, intervals"
     )
 

@@ -17,8 +17,8 @@ from searchgym.engines.degraded import DegradedEngine
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.evaluation.metrics import Row, column, infra_by_searches, row_of
-from searchgym.evaluation.outages import failure_rate, lost_by_searches
 from searchgym.evaluation.run import evaluate
+from searchgym.evaluation.summaries import failure_rate, lost_by_searches
 from searchgym.seeding import derive
 from searchgym.types import Answer, Query, Search, TurnRequest
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from searchgym.evaluation.crossed import crossed_interval, crossed_p, spread
-from searchgym.evaluation.intervals import mean_interval, sign_flip_p
+from searchgym.evaluation.differences import crossed_interval, crossed_p, sign_flip_p, spread
+from searchgym.evaluation.intervals import mean_interval
 from searchgym.seeding import stream
 
 

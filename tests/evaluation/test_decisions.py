@@ -18,9 +18,9 @@ from searchgym.agents.oracle import OracleAgent
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.decisions import Confusion, abstention, knowledge_boundary, solvable
-from searchgym.evaluation.frontier import Point, frontier, point, within
 from searchgym.evaluation.metrics import Row
 from searchgym.evaluation.run import evaluate
+from searchgym.evaluation.summaries import Point, frontier, point, within
 from searchgym.seeding import stream
 from searchgym.types import ABSTAIN, Task
 from tests.small import CORPUS, TASKS

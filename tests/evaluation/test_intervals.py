@@ -6,39 +6,37 @@ from scipy import stats
 
 from searchgym.errors import EvaluationError
 from searchgym.evaluation import intervals
-from searchgym.evaluation.crossed import crossed_interval
-from searchgym.evaluation.intervals import (
+from searchgym.evaluation.differences import (
+    crossed_interval,
     holm,
-    mean_interval,
     paired_interval,
     score_interval,
     sign_flip_p,
     tango,
-    wilson,
 )
+from searchgym.evaluation.intervals import TAILS, mean_interval, resampled_means, wilson
+from searchgym.seeding import stream
 
 
-def test_wilson_matches_hand_computed_values() -> None:
-    low, high = wilson(0, 10)
-    assert low == 0.0
-    assert high == pytest.approx(0.27753, abs=1e-5)  # z² / (n + z²)
-    low, high = wilson(50, 100)
-    assert (low, high) == pytest.approx((0.40383, 0.59617), abs=1e-5)
+def percentile(x: np.ndarray, resamples: int = 10_000, seed: int = 0) -> tuple[float, float]:
+    """The plain bootstrap, whose quantiles BCa corrects."""
+    means = resampled_means(x, stream(seed, "bootstrap", len(x)), resamples)
+    low, high = np.quantile(means, TAILS)
+    return float(low), float(high)
 
 
-def test_percentile_of_a_binary_sample_is_the_binomial_quantile() -> None:
+def test_resampled_means_are_binomial() -> None:
     x = np.r_[np.ones(30), np.zeros(70)]
-    interval = mean_interval(x, method="percentile", resamples=200_000)
     # resampled successes are Binomial(100, 0.3): its 2.5 % and 97.5 % quantiles are 21 and 39
-    assert (interval.mean, interval.low, interval.high) == (0.3, 0.21, 0.39)
+    assert percentile(x, 200_000) == (0.21, 0.39)
 
 
 def test_bca_follows_the_skew() -> None:
     x = np.r_[np.ones(5), np.zeros(95)]
-    percentile = mean_interval(x, method="percentile")
+    low, high = percentile(x)
     bca = mean_interval(x, unit=True)
-    assert bca.low >= percentile.low
-    assert bca.high > percentile.high
+    assert bca.low >= low
+    assert bca.high > high
     assert bca.high - bca.mean > bca.mean - bca.low
 
 
@@ -55,7 +53,7 @@ def test_bca_is_scipys_of_the_same_resamples(kind: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         intervals,
         "_bca_levels",
-        lambda x, means, tail: kept.append(means) or levels(x, means, tail),
+        lambda x, means: kept.append(means) or levels(x, means),
     )
     ours = mean_interval(x)
     resampled = stats.bootstrap((x,), np.mean, n_resamples=2, rng=1, method="basic")
@@ -91,7 +89,7 @@ def test_no_interval_is_a_point(value: float, n: int) -> None:
     equal = np.full(n, value)
     unit = 0 <= value <= 1
     found = {
-        "mean": mean_interval(equal), "percentile": mean_interval(equal, method="percentile"),
+        "mean": mean_interval(equal),
         "unit": mean_interval(equal, unit=True) if unit else mean_interval(equal),
         "paired, equal": paired_interval(equal, equal),
         "paired, all apart": paired_interval(equal, np.zeros(n)),
@@ -115,10 +113,6 @@ def test_missing_values_are_not_counted() -> None:
 def test_errors_name_what_was_got() -> None:
     with pytest.raises(EvaluationError, match="must lie in"):
         mean_interval([0.5, 1.5], unit=True)
-    with pytest.raises(EvaluationError, match="0 or 1"):
-        mean_interval([0.5, 1.0], method="wilson")
-    with pytest.raises(EvaluationError, match=r"unknown interval method 'bcca'.*'bca'"):
-        mean_interval([0.5, 1.0], method="bcca")  # type: ignore[arg-type]
     with pytest.raises(EvaluationError, match="got 2 and 3"):
         paired_interval([1, 2], [1, 2, 3])
 
@@ -141,25 +135,19 @@ def test_the_size_of_the_numbers_does_not_matter(size: float) -> None:
     assert interval.high == pytest.approx(usual.high * size)
 
 
-def _coverage(draw, truth: float, method: str, trials: int = 300) -> float:
-    hit = 0
-    for trial in range(trials):
-        interval = mean_interval(draw(), seed=trial, method=method, resamples=600, unit=True)  # type: ignore[arg-type]
-        hit += interval.low <= truth <= interval.high
-    return hit / trials
-
-
 @pytest.mark.parametrize(("n", "p"), [(58, 0.1), (58, 0.5), (250, 0.1)])
 def test_bca_covers_means_of_zero_one_and_partial_scores(n: int, p: float) -> None:
     rng = np.random.Generator(np.random.PCG64(3))
-
-    def draw() -> np.ndarray:
+    hits = plain = 0
+    for trial in range(300):
         u = rng.random(n)
-        return np.where(u < p, 1.0, np.where(u < 1.4 * p, 0.5, 0.0))
-
-    covered = _coverage(draw, 1.2 * p, "bca")
-    assert 0.92 <= covered <= 1.0  # ±0.025 is two standard errors of 300 trials
-    assert covered >= _coverage(draw, 1.2 * p, "percentile") - 0.03
+        x = np.where(u < p, 1.0, np.where(u < 1.4 * p, 0.5, 0.0))
+        interval = mean_interval(x, seed=trial, resamples=600, unit=True)
+        hits += interval.low <= 1.2 * p <= interval.high
+        low, high = percentile(x, 600, trial)
+        plain += low <= 1.2 * p <= high
+    assert 0.92 <= hits / 300 <= 1.0  # ±0.025 is two standard errors of 300 trials
+    assert hits >= plain - 9
 
 
 def test_pairing_narrows_the_interval() -> None:
@@ -202,7 +190,8 @@ def test_intervals_of_few_disagreements_cover(n: int, more: float, less: float) 
         assert told == one_seed
         hit += told.low <= more - less <= told.high
         d = a - b
-        low, high = intervals._bootstrap(d, "bca", 0.95, 200, trial) if np.ptp(d) else (d[0], d[0])
+        alone = mean_interval(d, seed=trial, resamples=200)
+        low, high = alone[1:3] if np.ptp(d) else (d[0], d[0])
         bare += low <= more - less <= high
     assert hit / trials >= 0.93  # two standard errors of 600 trials are 0.018
     assert bare < hit - 0.03 * trials  # the bootstrap by itself does not
@@ -277,20 +266,6 @@ def test_crossed_interval_speaks_of_seeds_and_questions() -> None:
     assert same.high - same.low == pytest.approx(one.high - one.low, rel=0.05)
     assert wide.high - wide.low > 1.5 * (same.high - same.low)
     assert crossed_interval([[1.0, np.nan], [1.0, 2.0]]).n == 1
-
-
-def test_crossed_interval_covers() -> None:
-    rng = np.random.Generator(np.random.PCG64(5))
-    hit = 0
-    for trial in range(200):
-        table = (
-            0.02 * rng.standard_normal((3, 1))
-            + 0.3 * rng.standard_normal((1, 120))
-            + 0.3 * rng.standard_normal((3, 120))
-        )
-        interval = crossed_interval(table, seed=trial, resamples=400)
-        hit += interval.low <= 0 <= interval.high
-    assert hit / 200 >= 0.91
 
 
 def test_sign_flips_count_every_arrangement() -> None:

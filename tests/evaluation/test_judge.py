@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from searchgym import ConstantAgent
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EngineError, EvaluationError
+from searchgym.evaluation.comparison import compare
 from searchgym.evaluation.judge import LLMJudge, agreement, judged, prompt_for, read_verdict
-from searchgym.evaluation.result import EvalResult, compare
+from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import evaluate
 from searchgym.text import normalise_answer
 from searchgym.types import ABSTAIN, Failure, Task, TurnRequest

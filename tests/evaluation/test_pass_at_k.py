@@ -10,7 +10,7 @@ import pytest
 
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.metrics import Row
-from searchgym.evaluation.samples import avg_at, pass_at, pass_at_k
+from searchgym.evaluation.summaries import avg_at, pass_at, pass_at_k
 from searchgym.seeding import stream
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from searchgym.errors import EvaluationError
-from searchgym.evaluation.intervals import sign_flip_p
-from searchgym.evaluation.power import detectable, power_note
+from searchgym.evaluation.differences import detectable, power_note, sign_flip_p
 from searchgym.seeding import stream
 
 

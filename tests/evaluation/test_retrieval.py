@@ -19,8 +19,8 @@ from searchgym.corpora.corpus import Corpus
 from searchgym.corpora.load import load_corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.errors import DataError, EvaluationError
+from searchgym.evaluation.formats import read_run, write_qrels, write_run
 from searchgym.evaluation.retrieval import MEASURES, measure_retrieval
-from searchgym.evaluation.trec import read_run, write_qrels, write_run
 from searchgym.types import Passage
 from tests.cli.conftest import Cli, cli
 

@@ -12,9 +12,9 @@ from searchgym.agents.oracle import OracleAgent
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EpisodeError, EvaluationError
-from searchgym.evaluation.comparable import differing
+from searchgym.evaluation.comparison import compare, differing
 from searchgym.evaluation.metrics import infra_by_searches, row_of
-from searchgym.evaluation.result import EvalResult, compare
+from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import episode_for, evaluate
 from searchgym.types import ABSTAIN, CallContext, Failure, Query, Ranking, Search, Task, TurnRequest
 from tests.small import CORPUS, TASKS

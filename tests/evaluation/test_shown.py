@@ -10,8 +10,9 @@ from searchgym import ConstantAgent, FirstHitAgent, RulesAgent
 from searchgym.benchmark import transfer
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import EvaluationError, MissingExtraError
+from searchgym.evaluation.comparison import compare
 from searchgym.evaluation.intervals import wilson
-from searchgym.evaluation.result import EvalResult, compare
+from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import evaluate
 
 EVIL = "<script>alert(1)</script>"

@@ -16,9 +16,7 @@ from searchgym.agents.oracle import OracleAgent
 from searchgym.core.rollout import run_episodes
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
-from searchgym.evaluation.metrics import row_of
-from searchgym.evaluation.run import episode_for
-from searchgym.evaluation.trec import (
+from searchgym.evaluation.formats import (
     in_order,
     qrels_of,
     read_qrels,
@@ -27,6 +25,8 @@ from searchgym.evaluation.trec import (
     write_qrels,
     write_run,
 )
+from searchgym.evaluation.metrics import row_of
+from searchgym.evaluation.run import episode_for
 from searchgym.scoring.evidence import ndcg_at, precision_at, recall_at, reciprocal_rank
 from tests.small import CORPUS, TASKS
 

@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from searchgym.evaluation.comparison import compare
 from searchgym.evaluation.intervals import Interval
-from searchgym.evaluation.result import EvalResult, compare
+from searchgym.evaluation.result import EvalResult
+from searchgym.evaluation.table import Column, ResultTable
 from searchgym.reports import scores
 from searchgym.reports.ladders import figure_of
 from searchgym.reports.page import report_of, report_on
-from searchgym.reports.report import Column, Report, Table
+from searchgym.reports.report import Report
 from searchgym.reports.sources import read_run
 from tests.reports.conftest import EVIL
 
 
-def table(report: Report, name: str) -> Table:
+def table(report: Report, name: str) -> ResultTable:
     return next(t for t in report.tables if t.name == name)
 
 
@@ -231,13 +233,6 @@ def test_an_untrained_agent_is_what_others_are_measured_against(tmp_path: Path) 
     assert [r["by"] for r in drops.rows] == ["c (a)", "c (b)"]
     assert list(table(report, "drops").rows[0])[3:] == names, "the table has all"
     assert {r["by"] for r in figure_of(data, short=True).rows} == {"rules", "c (a)", "c (b)"}
-
-
-def test_the_names_of_the_table_are_those_of_the_report() -> None:
-    from searchgym.benchmark import table as tables
-    from searchgym.reports import ladders
-
-    assert getattr(tables, "ALL_REAL", ladders.ALL_REAL) == ladders.ALL_REAL
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from searchgym.evaluation.metrics import limits
 from searchgym.evaluation.result import EvalResult
 from searchgym.reports.findings import NOT_ABOVE
 from searchgym.reports.ladders import figure_of
-from searchgym.reports.naming import named, short_name
 from searchgym.reports.page import report_of, save_figures
+from searchgym.reports.report import named, short_name
 from tests.reports.conftest import training
 
 

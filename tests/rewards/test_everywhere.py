@@ -17,8 +17,9 @@ from searchgym.agents.simple import FunctionAgent
 from searchgym.core.trajectory import Trajectory, read_jsonl
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import SearchGymError
+from searchgym.evaluation.comparison import compare
 from searchgym.evaluation.metrics import own_metrics
-from searchgym.evaluation.result import EvalResult, compare
+from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import evaluate
 from searchgym.rewards import Reward, per_turn
 from searchgym.rl.minimal import total

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from searchgym.benchmark.contenders import UNTRAINED, Trained
-from searchgym.benchmark.rungs import REAL_SETS
+from searchgym.benchmark.ladder import REAL_SETS
 from searchgym.cards import Card, cards
 from searchgym.engines.registry import ENGINES
 from searchgym.errors import CardError, unknown

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from searchgym.benchmark.ladder import RULES
-from searchgym.benchmark.ladder_table import print_ladder
-from searchgym.benchmark.run import Contender, oracle, transfer
-from searchgym.benchmark.rungs import (
+from searchgym.benchmark.ladder import (
     REAL_SETS,
+    RULES,
     WORLD,
     Rung,
     generated_rungs,
     real_rungs,
     smoke_rung,
 )
+from searchgym.benchmark.ladder_table import print_ladder
+from searchgym.benchmark.run import Contender, oracle, transfer
 from searchgym.benchmark.table import Contrast, TransferTable, save_report
 
 from .training import CandidateRecipe, Learned, SeedTrainer

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from searchgym.benchmark.rungs import REAL_SETS
+from searchgym.benchmark.ladder import REAL_SETS
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.intervals import Interval
 from searchgym.evaluation.result import EvalResult

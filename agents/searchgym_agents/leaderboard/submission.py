@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from searchgym.core.trajectory import Trajectory, from_line, read_jsonl, to_line
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EvaluationError, SearchGymError
-from searchgym.evaluation.comparable import differing, told
+from searchgym.evaluation.comparison import differing, told
 from searchgym.evaluation.journal import trajectories_of
 from searchgym.evaluation.metrics import Row, row_of
 from searchgym.evaluation.play import spread, tasks_within

@@ -1,7 +1,7 @@
 """Score of the best constant answer, and of tricks that need no knowledge: what every other score
 must be laid beside.
 
-``python -m searchgym.evaluation.constant envs/`` writes the figures, and that of answering with the
+``python -m docsite.constant envs/`` writes the figures, and that of answering with the
 first title that the question itself finds, into every environment's page.
 """
 
@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..dialects.base import get_dialect
-from ..errors import DataError
-from ..scoring import score_answer
-from ..storage.files import write_whole
-from ..tasks.context import number_answers
-from ..text import normalise_answer
-from ..types import Search, Task
+from searchgym.dialects.base import get_dialect
+from searchgym.errors import DataError
+from searchgym.scoring import score_answer
+from searchgym.storage.files import write_whole
+from searchgym.tasks.context import number_answers
+from searchgym.text import normalise_answer
+from searchgym.types import Search, Task
 
 _WORDS = """
 and or of in is it he she they we you I both neither either none nothing no yes true false unknown
@@ -144,9 +144,9 @@ def best_trick(tasks: Sequence[Task], measure: str = "f1") -> tuple[str, float]:
 
 def sentence(env: Any) -> str:
     """Say what an environment pays for no work: sentences for its page."""
-    from ..agents.simple import FirstHitAgent
-    from ..envs.unwrap import search_env
-    from .run import evaluate
+    from searchgym.agents.simple import FirstHitAgent
+    from searchgym.envs.unwrap import search_env
+    from searchgym.evaluation.run import evaluate
 
     shared = search_env(env, stepped=True)
     if shared.rules.one_search:
@@ -219,7 +219,7 @@ def main(folder: Path) -> None:
     are."""
     import gymnasium as gym
 
-    from ..cards import cards
+    from searchgym.cards import cards
 
     for name, item in cards("envs").items():
         try:

@@ -168,7 +168,6 @@ def build(what: str, make: Any, options: Mapping[str, Any], *arguments: Any) -> 
 
 
 def _options_of(base: type) -> list[str]:
-    """Return the parameters that the constructor a class itself defines takes by name."""
     own = vars(base).get("__init__")
     if not inspect.isfunction(own):
         return []

@@ -239,7 +239,6 @@ def register(name: str) -> Callable[[T], T]:
 
 
 def _registered(source: str) -> Iterator[tuple[str, str]]:
-    """(name, class or function) for each of a file that registers itself."""
     if "registered = " not in source and "@register(" not in source:
         return
     for node in ast.parse(source).body:

@@ -87,7 +87,6 @@ class OracleAgent:
 
     @staticmethod
     def _tried(request: TurnRequest, dialect: Dialect) -> Counter[Action]:
-        """The searches this context has already made."""
         return Counter(
             dialect.parse(s.text).action for s in request.segments if s.author == "policy"
         )

@@ -85,7 +85,6 @@ def add_judgement(qrels: Qrels, where: object, query: str, passage: str, grade: 
 
 
 def _topics(corpus: Corpus, texts: dict[str, str], qrels: Qrels, source: object) -> Topics:
-    """A collection of what is there, with notes on what is not."""
     kept = {query: grades for query, grades in qrels.items() if query in texts}
     judged = {passage for grades in kept.values() for passage in grades}
     notes = []

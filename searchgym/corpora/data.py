@@ -199,7 +199,6 @@ def stream_set(
 
 
 def _split(name: str, splits: Mapping[str, Any], split: str) -> str:
-    """The set's own name of a split."""
     chosen = split if split in splits else ALIASES.get(split, split)
     if chosen not in splits:
         raise DataError(unknown(f"split of {name}", split, splits))

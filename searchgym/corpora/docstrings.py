@@ -72,7 +72,6 @@ def _modules() -> Iterator[tuple[str, Path]]:
 
 
 def _documented(module: str, path: Path) -> Iterator[tuple[str, str, str]]:
-    """(qualified name, kind, text) of everything public with a documentation string."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError) as error:

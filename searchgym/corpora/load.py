@@ -292,7 +292,6 @@ def _records(
 
 
 def _items(record: dict[str, Any], where: Line) -> tuple[tuple[str, ...], ...]:
-    """Members of a set answer, each a list of its accepted forms."""
     given = record.get("items") or []
     if not isinstance(given, list) or not all(isinstance(forms, list) and forms for forms in given):
         raise DataError(
@@ -315,7 +314,6 @@ def _texts(record: dict[str, Any], key: str, where: Line) -> tuple[str, ...]:
 
 
 def _in_quotes(value: Any) -> str:
-    """Say how to write numbers that were given for texts."""
     values = value if isinstance(value, list | tuple) else [value]
     if not values or not all(isinstance(v, str | int | float) for v in values):
         return ""

@@ -203,7 +203,6 @@ class PageRenderer:
         return fitting[pick % len(fitting)]
 
     def _open(self, lead: Lead, type_index: int, name: str, alias: str) -> tuple[list[str], int]:
-        """The lead's subject, with the entity's other name where it has one."""
         if alias:
             form = self._world.schema.types[type_index].alias
             text = alias if form == "full" else name
@@ -214,7 +213,6 @@ class PageRenderer:
         return [text], len(text)
 
     def _extra(self, entity: int, type_index: int, facet: int, groups: int) -> dict[int, list[str]]:
-        """Distractor sentences by the sentence they stand before."""
         draws = mix(self._key ^ mix(np.arange(4 * self._distractors, dtype=np.uint64)
                                     + np.uint64((1 << 60) + entity * 4096))).tolist()  # fmt: skip
         members = self._members[type_index]

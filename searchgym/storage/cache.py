@@ -155,7 +155,6 @@ def _entries(kind: str) -> Iterator[Path]:
 
 
 def _size(entry: Path) -> tuple[int, float]:
-    """Bytes on disk of a file or folder, and when it was last used."""
     total, last = 0, 0.0
     files = [entry]
     if entry.is_dir() and not entry.is_symlink():

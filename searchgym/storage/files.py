@@ -284,7 +284,6 @@ class FolderLock:
         self.release()
 
     def _remove_empty(self) -> None:
-        """Remove a folder that was made for a start that failed and left nothing in it."""
         with suppress(OSError):
             if [path.name for path in self.folder.iterdir()] == [self.path.name]:
                 self.path.unlink()

@@ -114,7 +114,6 @@ class _Prover:
         self._names = Surfaces(world)
 
     def fault(self, task: Task) -> tuple[str, str] | None:
-        """The first broken proof as (reason, detail), or None."""
         if task.graph is None:
             return "no graph", "a task without a reasoning graph cannot be proved"
         try:
@@ -183,7 +182,6 @@ class _Prover:
         return self._stated(fact, edge.passage, shown)
 
     def _stated(self, fact: Fact, passage: str, shown: str) -> tuple[str, str] | None:
-        """The fault of a passage that is to state a fact."""
         if passage not in self._corpus:
             return "not stated", f"{shown}: the corpus has no passage {passage!r}"
         where = self._corpus.position(passage)
@@ -200,7 +198,6 @@ class _Prover:
 
 
 def _retrieve(texts: Sequence[str], engine: SearchEngine, k: int) -> dict[str, frozenset[str]]:
-    """Ids of the passages each distinct query finds."""
     distinct = list(dict.fromkeys(texts))
     batch = [Query(t, k, CallContext(i, "audit", {})) for i, t in enumerate(distinct)]
     passages_of: dict[str, frozenset[str]] = {}

@@ -142,7 +142,6 @@ def _failed(family: str, when: str, error: Exception) -> TaskError:
 
 
 def _require_draft(draft: object, family: str, turn: int) -> None:
-    """Refuse what is neither a draft nor a task that can be asked and scored."""
     if not isinstance(draft, Draft | Task):
         raise TaskError(
             f"the task family {family!r} gave {type(draft).__name__} at its turn {turn} where a "
@@ -157,7 +156,6 @@ def _require_draft(draft: object, family: str, turn: int) -> None:
 def _question(
     ctx: Context, draft: Draft, phrasing: str, wording_seed: int, key: str, taken: set[str]
 ) -> tuple[str, bool]:
-    """The question, and whether its words ask for an order."""
     for attempt in range(REWORDINGS):
         voice = Voice(ctx, phrasing, wording_seed, key, attempt)
         try:

@@ -212,7 +212,6 @@ class Surfaces:
 
     @cached_property
     def _namesakes(self) -> dict[str, list[int]]:
-        """Types of the bearers of every shared name."""
         types_of: dict[str, list[int]] = {}
         world = self._world
         for entity in range(world.n_entities):

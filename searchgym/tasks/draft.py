@@ -264,7 +264,6 @@ class Sketch:
             self.edge(near, step, far, query)
 
     def _longest(self) -> int:
-        """Facts on the longest way through the graph, those behind an implied one counted."""
         far: dict[str, int] = {}
         for near, end, facts in self._links:
             far[end] = max(far.get(end, 0), far.get(near, 0) + facts)

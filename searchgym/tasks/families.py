@@ -41,36 +41,28 @@ def derived(of: Family) -> Family:
             f"{PREFIX}{of.name}: {of.name!r} asks for what a page states, and a relation given by "
             "a rule stands on none; take another family"
         )
-    return replace(of, name=PREFIX + of.name, propose=_Derived(of))
 
-
-class _Derived:
-    def __init__(self, of: Family) -> None:
-        self._of = of
-
-    def __call__(self, ctx: Context, rng: np.random.Generator, turn: int, /) -> Draft | Task | None:
-        """The family's next draft that uses an implied relation.
-
-        Raises:
-            TaskError: the world's schema has no rules.
-        """
+    def propose(ctx: Context, rng: np.random.Generator, turn: int, /) -> Draft | Task | None:
         rules = ctx.memo.get("rules")
         if rules is None:
             rules = ctx.memo["rules"] = {rule.name for rule in ctx.world.schema.rules}
-            if not rules:
-                raise TaskError(
-                    f"the schema {ctx.world.schema.name!r} has no rules, so nothing follows from "
-                    f"what its pages state; add [rules.…] or ask {self._of.name!r}"
-                )
+        if not rules:
+            raise TaskError(
+                f"the schema {ctx.world.schema.name!r} has no rules, so nothing follows from "
+                f"what its pages state; add [rules.…] or ask {of.name!r}"
+            )
         for more in range(TRIES):  # the next turn, where this one's shape cannot use a rule
-            draft = self._of.propose(ctx.derived, rng, turn + more)
+            draft = of.propose(ctx.derived, rng, turn + more)
             if isinstance(draft, Draft) and any(e.property in rules for e in draft.graph.edges):
-                return replace(draft, family=PREFIX + self._of.name, render=_said(draft, ctx))
+                render = _over(ctx.derived, draft.render)
+                return replace(draft, family=PREFIX + of.name, render=render)
         return None
 
+    return replace(of, name=PREFIX + of.name, propose=propose)
 
-def _said(draft: Draft, ctx: Context) -> Render:
-    return lambda voice: draft.render(voice.about(ctx.derived))
+
+def _over(ctx: Context, render: Render) -> Render:
+    return lambda voice: render(voice.about(ctx))
 
 
 FAMILIES = Registry(

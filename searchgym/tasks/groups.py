@@ -219,7 +219,6 @@ Choice = tuple[int, int, int]
 
 
 def _large_groups(ctx: Context) -> tuple[list[list[Choice]], list[list[Choice]]]:
-    """Groups to count and to add up, those of each relation (and attribute) together."""
     counted: list[list[Choice]] = []
     added: list[list[Choice]] = []
     for prop, inverse in describable_relations(ctx, None):

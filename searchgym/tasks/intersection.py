@@ -183,19 +183,15 @@ def necessary(choices: list[Constraint], answer: int) -> list[Constraint] | None
                 continue
             if frozenset.intersection(*(c.candidates for c in chosen)) != {answer}:
                 continue
-            if all(len(_without(chosen, i)) > 1 for i in range(size)):
+            fewer = combinations([c.candidates for c in chosen], size - 1)
+            if all(len(frozenset.intersection(*rest)) > 1 for rest in fewer):
                 return list(chosen)
     return None
-
-
-def _without(chosen: tuple[Constraint, ...], i: int) -> frozenset[int]:
-    return frozenset.intersection(*(c.candidates for j, c in enumerate(chosen) if j != i))
 
 
 def _star(
     ctx: Context, rng: np.random.Generator, choices: list[Constraint], answer: int, shape: str
 ) -> tuple[list[Constraint], list[Path]] | None:
-    """Constraints that start from different things."""
     chosen = necessary(choices, answer)
     if chosen is None:
         return None
@@ -224,7 +220,6 @@ def _ring(
 
 
 def _definite_paths(ctx: Context, start: int, most: int) -> list[Path]:
-    """Definite paths from an entity to other entities, of one to ``most`` steps."""
     paths: list[Path] = []
     frontier = [Path(start)]
     for _ in range(most):
@@ -241,7 +236,6 @@ def _definite_paths(ctx: Context, start: int, most: int) -> list[Path]:
 def _described(
     ctx: Context, rng: np.random.Generator, chosen: list[Constraint], answer: int
 ) -> list[Path] | None:
-    """The constraints' paths, one of them starting a definite step further away."""
     which = int(rng.random() * len(chosen))
     about = chosen[which].known
     taken = {c.known for c in chosen} | {answer}

@@ -113,7 +113,6 @@ def _branch(ctx: Context, rng: np.random.Generator, hops: int) -> Path | None:
 
 
 def _independent(ctx: Context, paths: list[Path]) -> bool:
-    """Return whether the branches share no entity and no name gives another away."""
     starts = [p.start for p in paths]
     reached = [e for p in paths for e in ends(ctx, p)]
     return len({*starts, *reached}) == len(starts) + len(reached) and ctx.hidden(starts, reached)

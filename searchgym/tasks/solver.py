@@ -73,7 +73,6 @@ class Solver:
     def _have_keys(
         self, graph: ReasoningGraph, choices: list[str], keys: list[str], rows: set[tuple[int, ...]]
     ) -> bool:
-        """Return whether every choice has its key: else an extreme or a sum cannot be known."""
         open_edges = tuple(e for e in graph.edges if e.object not in keys)
         everyone = {tuple(b.get(c, -1) for c in choices) for b in self.solutions(graph, open_edges)}
         known = {row[::2] for row in rows}
@@ -150,7 +149,6 @@ class Solver:
         return self._names.text(self._property(kind), value)
 
     def _read(self, kind: str, text: str) -> int | None:
-        """The entity or raw value a given node's text stands for."""
         if kind in self._types:
             if not self._entities:
                 self._entities = {title: i for i, title in enumerate(self.world.titles)}

@@ -214,7 +214,6 @@ def _in_words(error: ValidationError) -> str:
 
 
 def _path(parts: Iterable[str | int], first: str = "") -> str:
-    """``x.y[1]``."""
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
     return path if first else path.removeprefix(".")
 

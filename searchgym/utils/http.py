@@ -319,7 +319,6 @@ class Client(BackgroundLoop):
         stop: Callable[[], Failure | None],
         check: Callable[[bytes], object],
     ) -> tuple[HttpResponse | HttpFailure, float | None]:
-        """One try, and how long the server asks to wait."""
         where = self._shown(request.url)
         self._settle()
         async with self._slots:  # waiting for a free connection is not the server's time
@@ -369,7 +368,6 @@ class Client(BackgroundLoop):
         return response.status_code, headers, body
 
     async def _turn(self) -> None:
-        """Wait until the rate allows another request."""
         if self.rate is None:
             return
         now = time.monotonic()

@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pickle import PicklingError
-from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import EvaluationError, SearchGymError
@@ -125,12 +124,7 @@ class Crew:
                     connection.close()
                     yield CrewMessage(number, kind, value, partial(_reply, connection))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._end()
 
     def _end(self) -> None:

@@ -139,7 +139,6 @@ def _enough(phrases: Phrases, where: str) -> Iterator[str]:
 
 
 def _asked(p: Property, where: str) -> Iterator[str]:
-    """Check the wording by which questions ask for a relation or attribute."""
     yield from _enough(p.question, f"{where}: question")
     for phrase in _all(p.question):
         yield from _slots(phrase, {"s"}, {"s", "o"}, where)

@@ -212,7 +212,6 @@ def assemble(
 
 
 def _sorted(first: Ints, second: Ints, third: Ints) -> Ints:
-    """``lexsort`` by (first, second, third) of non-negative columns."""
     b, c = int(second.max(initial=0)) + 1, int(third.max(initial=0)) + 1
     if (int(first.max(initial=0)) + 1) * b * c < 1 << 62:
         # One integer key sorts several times faster; equal keys would be equal facts.
@@ -312,7 +311,6 @@ def _acyclic(
     degrees: Ints,
     rng: np.random.Generator,
 ) -> rel.Edges:
-    """Edges from a higher rank to a rank at least ``gap`` lower."""
     order, rank = layout.order[p.source], layout.rank[p.source]
     n = len(order)
     gap = max(1, round(p.gap * n))

@@ -129,7 +129,6 @@ class _Rows:
         return {}
 
     def tables(self, data: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:
-        """The tables of a kind by name, as they are."""
         here = f"{self.where}: {kind}"
         rows = self.table(data.get(kind, {}), here)
         return {name: self.table(row, f"{here}.{name}") for name, row in rows.items()}
@@ -138,7 +137,6 @@ class _Rows:
         self, name: str, row: Mapping[str, Any], kinds: Mapping[str, type], needed: Sequence[str],
         where: str,
     ) -> Mapping[str, Any]:  # fmt: skip
-        """The entries of a row that are known and of their kind."""
         wrong = dict(_wrong(row, kinds, where))
         self.found += wrong.values()
         if lacking := [key for key in needed if key not in row]:
@@ -241,7 +239,6 @@ def _phrases(row: Mapping[str, Any], key: str) -> Phrases:
 def _wrong(
     row: Mapping[str, Any], kinds: Mapping[str, type], where: str
 ) -> Iterator[tuple[str, str]]:
-    """The keys of a row that are unknown or not of their kind, each with what is wrong."""
     for key, value in row.items():
         if key not in kinds:
             yield key, f"{where}: {unknown('key', str(key), kinds)}"
@@ -250,7 +247,6 @@ def _wrong(
 
 
 def _misfit(key: str, value: object, kind: type) -> str | None:
-    """Return what is wrong with a value; None if it is of its kind."""
     fits = isinstance(value, (int, float) if kind is float else kind)
     if kind in (int, float) and isinstance(value, bool):
         fits = False

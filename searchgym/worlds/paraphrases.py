@@ -104,7 +104,6 @@ def variants(line: str) -> Iterator[str]:
 
 
 def _options(line: str) -> list[list[str]]:
-    """The parts of a line, each with what may stand there."""
     parts = _CHOICE.split(line)
     if any(mark in part for part in parts[::2] for mark in "[]"):
         raise ValueError(f"brackets must close and cannot be nested: {line!r}")

@@ -141,7 +141,7 @@ def many_to_many(
     """``degrees[i]`` different targets per source, as far as there are that many."""
     degrees = np.minimum(degrees, targets - loops)
     kept = np.zeros(0, np.int64)
-    base = int(targets_bound(popularity)) + 1
+    base = int(popularity._targets.max(initial=0)) + 1
     want = np.repeat(sources, degrees)
     for _ in range(_ROUNDS):
         drawn = want * base + popularity.draw(len(want))
@@ -154,11 +154,6 @@ def many_to_many(
             break
         want = np.repeat(sources, np.maximum(missing, 0))
     return kept // base, kept % base
-
-
-def targets_bound(popularity: Popularity) -> int:
-    """The largest target a popularity can draw."""
-    return int(popularity._targets.max(initial=0))
 
 
 def paired(members: Ints, rng: np.random.Generator) -> Edges:

@@ -10,11 +10,11 @@ counts: by the order of the rule's alternatives, then of the facts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -145,7 +145,6 @@ def _read(paths: Paths, known: Mapping[str, _Ends]) -> set[tuple[RelationStep, .
 
 
 def _turned(path: tuple[RelationStep, ...]) -> tuple[RelationStep, ...]:
-    """A path from its other end."""
     return tuple(RelationStep(s.name, not s.inverse) for s in reversed(path))
 
 
@@ -206,30 +205,29 @@ class DerivedWorld(World):
 
     def facts_of(self, entity: int) -> list[Fact]:
         """Facts whose subject is ``entity``, by property then object."""
-        order, indptr = self._by_subject
-        more = order[indptr[entity] : indptr[entity + 1]].tolist()
-        return [*super().facts_of(entity), *(self.fact(i) for i in more)]
+        return [*super().facts_of(entity), *self._more(self._by_subject, entity)]
 
     def facts_about(self, entity: int) -> list[Fact]:
         """Relation facts whose object is ``entity``, by property then subject."""
-        order, indptr = self._by_object
-        more = order[indptr[entity] : indptr[entity + 1]].tolist()
-        return [*super().facts_about(entity), *(self.fact(i) for i in more)]
+        return [*super().facts_about(entity), *self._more(self._by_object, entity)]
+
+    def _more(self, columns: tuple[Ints, Ints], entity: int) -> Iterator[Fact]:
+        order, indptr = columns
+        return map(self.fact, order[indptr[entity] : indptr[entity + 1]].tolist())
 
     @cached_property
     def _by_subject(self) -> tuple[Ints, Ints]:
-        subject = self.subject_of[self.stated :].astype(np.int64)
-        return self._implied(subject, self.object_of[self.stated :])
+        return self._implied(self.subject_of.astype(np.int64), self.object_of)
 
     @cached_property
     def _by_object(self) -> tuple[Ints, Ints]:
-        subject = self.subject_of[self.stated :].astype(np.int64)
-        return self._implied(self.object_of[self.stated :], subject)
+        return self._implied(self.object_of, self.subject_of)
 
-    def _implied(self, first: Ints, last: Ints) -> tuple[Ints, Ints]:
-        order = np.lexsort((last, self.property_of[self.stated :], first))
-        indptr = np.searchsorted(first[order], np.arange(self.n_entities + 1))
-        return order + self.stated, indptr
+    def _implied(self, first: Ints, last: NDArray[Any]) -> tuple[Ints, Ints]:
+        """The implied facts ordered by one end, and where each entity's begin."""
+        first, new = first[self.stated :], slice(self.stated, None)
+        order = np.lexsort((last[new], self.property_of[new], first))
+        return order + self.stated, np.searchsorted(first[order], np.arange(self.n_entities + 1))
 
 
 _KNOWN: WeakKeyDictionary[World, DerivedWorld] = WeakKeyDictionary()
@@ -271,7 +269,6 @@ class _Table:
         self._stated = world.n_facts
 
     def add(self, rule: Rule) -> None:
-        """Append what a rule implies, by subject then object."""
         walks = [self._walked(rule, path) for path in parse_path(rule.path)]
         start = np.concatenate([f[0] for f in walks])
         end = np.concatenate([f[1] for f in walks])
@@ -300,7 +297,6 @@ class _Table:
         self.parts = np.concatenate([self.parts, parts])
 
     def _relation(self, name: str, inverse: bool) -> tuple[Ints, Ints, Ints]:
-        """Return start, end and number of a relation's facts, sorted by start."""
         rows = np.flatnonzero(self.property == self._schema.property_index(name))
         here, there = self.subject[rows], self.object[rows]
         if inverse:

@@ -65,7 +65,6 @@ class _Name:
         self._pattern, self._slots, self._ending, self._given = pattern, slots, ending, given
 
     def kinds(self) -> Iterator[tuple[str, str]]:
-        """Invented words and their kinds."""
         for slot, word in self._slots.items():
             if _open(slot):
                 kind = kind_of(slot)
@@ -73,10 +72,11 @@ class _Name:
 
     def said(self, new: dict[str, str]) -> tuple[str, str]:
         """Name and alias with other words; "" where there is no alias."""
-        slots = {
-            slot: _cased(new[word.lower()], word) if _open(slot) else word
-            for slot, word in self._slots.items()
-        }
+        slots = dict(self._slots)
+        for slot, word in self._slots.items():
+            if _open(slot):
+                other = new[word.lower()]
+                slots[slot] = other.capitalize() if word[0].isupper() else other
         pattern = self._pattern
         name = _filled(pattern.pieces, pattern.slots, slots)
         if not pattern.alias_slots or not all(s in slots for s in _plain(pattern)):
@@ -92,10 +92,6 @@ def _plain(pattern: Pattern) -> list[str]:
 
 def _open(slot: str) -> bool:
     return not slot.startswith("=") and kind_of(slot) not in LISTED and slot != "demonym"
-
-
-def _cased(word: str, like: str) -> str:
-    return word.capitalize() if like[0].isupper() else word
 
 
 def _filled(pieces: Sequence[str], slots: Sequence[str], words: dict[str, str]) -> str:
@@ -128,7 +124,6 @@ def _read(world: World, entity: int) -> _Name:
 
 
 def _alias(pattern: Pattern, slots: dict[str, str], alias: str) -> dict[str, str] | None:
-    """Words of an alias that its name does not have; None if the pattern does not fit."""
     open_ = [slot for slot in pattern.alias_slots if slot not in slots]
     text = ""
     for piece, slot in zip(pattern.alias_pieces, pattern.alias_slots, strict=False):
@@ -167,8 +162,6 @@ def _words_of(slot: str) -> str:
 
 
 def _as_different(world: World, names: Sequence[str], aliases: Sequence[str]) -> bool:
-    """Return whether exactly the same names are shared as before."""
-
     def shared(texts: Sequence[str]) -> list[int]:
         first: dict[str, int] = {}
         return [first.setdefault(name_key(text), i) for i, text in enumerate(texts)]

@@ -69,7 +69,6 @@ def pieces(blocks: Iterable[TextBlock], words: int) -> Iterator[tuple[str, str]]
 
 
 def _parts(text: str, most: int) -> Iterator[tuple[str, int]]:
-    """Pieces of a block and their sizes in half words."""
     units = _UNIT.findall(text)
     sizes = [1 if _PACKED.search(unit) else 2 for unit in units]
     if sum(sizes) <= most:

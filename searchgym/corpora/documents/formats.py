@@ -114,7 +114,6 @@ def _items(tokens: list[Token]) -> Iterator[tuple[int, str]]:
 
 
 def _end(tokens: list[Token], at: int) -> int:
-    """The place after a block that begins at ``at``."""
     depth = 0
     for i in range(at, len(tokens)):
         depth += tokens[i].nesting
@@ -159,7 +158,6 @@ def _lines(tokens: list[Token]) -> Iterator[str]:
 
 
 def _plain(token: Token) -> str:
-    """The text of a paragraph, heading or cell without its markup."""
     parts = []
     for child in token.children or ():
         if child.type in ("text", "code_inline"):

@@ -20,7 +20,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from ...errors import DataError, MissingExtraError
@@ -138,7 +137,6 @@ def _bytes(path: Path, most: int) -> bytes:
 
 
 def _blocks_of_bytes(form: Format, raw: bytes, max_bytes: int) -> tuple[Iterator[TextBlock], str]:
-    """Blocks, and the encoding of a page."""
     try:
         for package in form.packages:
             __import__(package)
@@ -183,12 +181,7 @@ class FileReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def parse(self, path: Path) -> ParsedFile:

@@ -90,7 +90,6 @@ def _is_hidden(element: Any) -> bool:
 
 
 def _drop(element: Any) -> None:
-    """Take an element out and leave the text after it."""
     parent, before, tail = element.getparent(), element.getprevious(), element.tail or ""
     if parent is None:
         element.clear()
@@ -215,7 +214,6 @@ class _Walk:
             self._parts.append(text if self._verbatim else _BLANKS.sub(" ", text))
 
     def _taken(self) -> str:
-        """The text since the last block, and forget it."""
         text = "".join(self._parts)
         self._parts.clear()
         if self._verbatim:
@@ -224,7 +222,6 @@ class _Walk:
         return "\n".join(line for line in lines if line)
 
     def _flush(self) -> None:
-        """End a paragraph."""
         if self._heading:  # a heading is one line
             self._parts.append(" ")
         elif text := self._taken():

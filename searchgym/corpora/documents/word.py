@@ -80,8 +80,6 @@ def _xml(packed: zipfile.ZipFile, part: str) -> Any:
 
 
 class _Document:
-    """Reads the main part with its styles, numbers and notes."""
-
     def __init__(self, packed: zipfile.ZipFile, main: str) -> None:
         related = _related(packed, main)
         parts = {
@@ -296,7 +294,6 @@ def _bullets(numbering: Any) -> dict[tuple[str, int], tuple[bool, int]]:
 
 
 def _cells(row: Any) -> Iterator[Any]:
-    """The cells of a row, also those in content controls."""
     for child in row:
         if local(child) == "tc":
             yield child

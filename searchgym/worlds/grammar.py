@@ -189,11 +189,11 @@ def _stop_lines() -> tuple[str, ...]:
 
 
 @cache
-def english(kind: str) -> tuple[str, ...]:
-    """The shipped English words for titles: adj, noun, nouns, gerund, field."""
-    text = (_DATA / "words.txt").read_text(encoding="utf-8")
-    section = text.split(f"[{kind}]\n", 1)[1].split("[", 1)[0]
-    return tuple(section.split())
+def listed_words(kind: str) -> tuple[str, ...]:
+    """The shipped words of a kind: English ones for titles (adj, noun, nouns, gerund, field), real
+    names and parts of names (given0, family, place-end, …); none of others."""
+    _, found, rest = (_DATA / "words.txt").read_text(encoding="utf-8").partition(f"[{kind}]\n")
+    return tuple(rest.partition("[")[0].split()) if found else ()
 
 
 def words(kind: str, n: int, rng: np.random.Generator, *, syllables: int = 0) -> list[str]:

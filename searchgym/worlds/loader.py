@@ -191,8 +191,8 @@ def _plain(row: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
 
 
 def _rule(name: str, row: Mapping[str, Any]) -> Rule:
-    asked = {kind: _phrases(row, kind) for kind in _ASKED}
-    return Rule(name, **asked, **{"path": "", **_plain(row, _RULE)})
+    made: dict[str, Any] = {kind: _phrases(row, kind) for kind in _ASKED}
+    return Rule(name, **{"path": "", **made, **_plain(row, _RULE)})
 
 
 def _type(name: str, row: Mapping[str, Any]) -> EntityType:
@@ -229,7 +229,8 @@ def _property(name: str, row: Mapping[str, Any], relation: bool) -> Property:
     made: dict[str, Any] = {"source": "", "target": None, "cardinality": "n-1"}
     made |= {"target": ""} if relation else {"value": "count"}
     made |= _plain(row, _RELATION if relation else _ATTRIBUTE)
-    return Property(name, **made, **{kind: _phrases(row, kind) for kind in _WORDING})
+    made |= {kind: _phrases(row, kind) for kind in _WORDING}
+    return Property(name, **made)
 
 
 def _phrases(row: Mapping[str, Any], key: str) -> Phrases:

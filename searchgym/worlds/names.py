@@ -17,8 +17,8 @@ from .grammar import (
     OPEN,
     Pattern,
     demonym,
-    english,
     kind_of,
+    listed_words,
     parse_grammar,
     stop_names,
     words,
@@ -135,7 +135,7 @@ class _Maker:
         if kind.startswith("="):
             listed: Sequence[str] = kind[1:].split(",")
         elif kind in LISTED:
-            listed = english(kind)
+            listed = listed_words(kind)
         elif kind in OPEN:
             # After some rounds the short words of a large world are used up: make longer ones.
             return words(kind, n, self._rng, syllables=0 if attempt < 4 else 2 + (attempt > 12))

@@ -15,18 +15,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 
 from ..errors import WorldError, unknown
 from ..seeding import stream
-from .grammar import LISTED, Pattern, demonym, english, kind_of, parse_grammar, words
+from .grammar import LISTED, Pattern, demonym, kind_of, listed_words, parse_grammar, words
 from .names import draw_titles, name_key
 from .world import World
 
 STYLES = ("invented", "known")
-_KNOWN = Path(__file__).parent / "data" / "known.txt"
 _ROUNDS = 40
 _LETTERS = r"[^\W\d_]+"
 
@@ -157,7 +155,7 @@ def _words_of(slot: str) -> str:
     if kind.startswith("="):
         return "|".join(map(re.escape, kind[1:].split(",")))
     if kind in LISTED:
-        return "|".join(map(re.escape, english(kind)))
+        return "|".join(map(re.escape, listed_words(kind)))
     return "[a-z]+" if kind in ("epithet", "demonym") else _LETTERS
 
 
@@ -199,13 +197,7 @@ def _fresh(kind: str, n: int, rng: np.random.Generator, real: Sequence[str]) -> 
 @cache
 def _known(kind: str) -> tuple[str, ...]:
     """Real words of a kind; places and surnames also put together as English ones are."""
-    text = _KNOWN.read_text(encoding="utf-8")
-    section = f"[{kind}]\n"
-    if section not in text:
-        return ()
-    listed = text.split(section, 1)[1].split("[", 1)[0].split()
+    listed = [*listed_words(kind)]
     if kind in ("place", "family"):
-        stems = text.split("[stem]\n", 1)[1].split("[", 1)[0].split()
-        ends = text.split(f"[{kind}-end]\n", 1)[1].split("[", 1)[0].split()
-        listed += ["".join(pair) for pair in product(stems, ends)]
+        listed += map("".join, product(listed_words("stem"), listed_words(f"{kind}-end")))
     return tuple(dict.fromkeys(listed))

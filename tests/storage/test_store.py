@@ -47,13 +47,14 @@ def test_round_trip(tmp_path: Path) -> None:
         assert store.get("n", b"k") == b"w"
         assert store.add("n", b"k", b"late") == b"w", "the first value of a race stands"
         assert store.add("n", b"new", b"x") == b"x"
-
-
-def test_many_keys_at_once(tmp_path: Path) -> None:
-    keys = [str(i).encode() for i in range(5000)]
-    with Store(tmp_path / "s.sqlite") as store:
-        store.put_many("n", {k: k for k in keys})
-        assert store.get_many("n", [*keys, b"none"]) == [*keys, None]
+        found = store.items("m")
+        store.put("m", b"later", b"1")
+        assert dict(found) == {b"k": b""}, "as of the call"
+        keys = [str(i).encode() for i in range(5000)]
+        store.put_many("many", {k: k for k in keys})
+        assert store.get_many("many", [*keys, b"none"]) == [*keys, None]
+    with pytest.raises(DataError, match="closed"):
+        store.get("n", b"k")
 
 
 def test_a_broken_batch_leaves_nothing(tmp_path: Path) -> None:
@@ -72,6 +73,8 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
     assert text.read_text().startswith("not a database"), "it must be left as it was"
     with pytest.raises(DataError, match="is a folder"):
         Store(tmp_path)
+    with pytest.raises(DataError, match="cannot make the folder of"):
+        Store(text / "s.sqlite")
     other = tmp_path / "other.sqlite"
     with sqlite3.connect(other) as db:
         db.execute("CREATE TABLE theirs (x)")
@@ -136,20 +139,6 @@ def test_entries_in_the_log_are_not_lost_in_a_folder_one_cannot_write_to(
             assert store.get("n", b"k") == b"v"
 
 
-def test_items_are_as_of_the_call(tmp_path: Path) -> None:
-    with Store(tmp_path / "s.sqlite") as store:
-        store.put("n", b"a", b"1")
-        found = store.items("n")
-        store.put("n", b"b", b"2")
-        assert list(found) == [(b"a", b"1")]
-
-
-def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(DataError, match="cannot make the folder of"):
-        Store(tmp_path / "file" / "s.sqlite")
-
-
 def test_a_held_lock_is_a_timeout(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     with Store(path, busy_s=0.1) as store:
@@ -163,13 +152,6 @@ def test_a_held_lock_is_a_timeout(tmp_path: Path) -> None:
         holder.execute("ROLLBACK")
         holder.close()
         store.put("n", b"k", b"v")
-
-
-def test_closed(tmp_path: Path) -> None:
-    store = Store(tmp_path / "s.sqlite")
-    store.close()
-    with pytest.raises(DataError, match="closed"):
-        store.get("n", b"k")
 
 
 def test_threads(tmp_path: Path) -> None:
@@ -218,7 +200,7 @@ def _open_and_write(path: str, me: int) -> None:
 
 def test_processes_that_create_the_file_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
-    for trial in range(5):
+    for trial in range(3):
         path = str(tmp_path / f"{trial}.sqlite")
         crowd = [context.Process(target=_open_and_write, args=(path, i)) for i in range(8)]
         for process in crowd:
@@ -230,12 +212,13 @@ def test_processes_that_create_the_file_at_once(tmp_path: Path) -> None:
             assert store.count("n") == 8
 
 
+@pytest.mark.contract
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
     """Two writers at a time, killed at random moments: what they acknowledged is there, and no
     half of a pair is."""
     path, draw = tmp_path / "s.sqlite", random.Random(0)
     total = unacknowledged = 0
-    for trial in range(12):
+    for trial in range(8):
         writers = [
             subprocess.Popen(
                 [sys.executable, "-c", WRITER, str(path), f"{trial}.{i}"],
@@ -263,4 +246,4 @@ def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
             assert stored - len(done) in (0, 1)
             total += len(done)
             unacknowledged += stored - len(done)
-    assert total > 100, "the writers must have been killed at work"
+    assert total > 50, "the writers must have been killed at work"

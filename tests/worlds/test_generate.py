@@ -105,7 +105,7 @@ def test_ordered_values_follow_the_hierarchy() -> None:
 
 
 def test_out_degrees_have_a_zipf_like_tail() -> None:
-    world = generate(DEFAULT, entities=20_000, seed=1)
+    world = generate(DEFAULT, entities=12_000, seed=1)
     pairs = edges(world, DEFAULT.properties[DEFAULT.property_index("cast")])
     degrees = Counter(Counter(s for s, _ in pairs).values())
     total = sum(degrees.values())
@@ -118,7 +118,7 @@ def test_out_degrees_have_a_zipf_like_tail() -> None:
 
 def test_popularity_skews_targets() -> None:
     def top_share(popularity: float) -> float:
-        world = generate(DEFAULT, entities=8000, seed=1, popularity=popularity)
+        world = generate(DEFAULT, entities=5000, seed=1, popularity=popularity)
         pairs = edges(world, DEFAULT.properties[DEFAULT.property_index("birthplace")])
         counts = sorted(Counter(o for _, o in pairs).values(), reverse=True)
         return sum(counts[:10]) / len(pairs)

@@ -25,9 +25,16 @@ from typing import Any, NamedTuple, Self
 from ...errors import DataError, MissingExtraError
 from ...storage.files import write_whole
 from ..lines import open_regular
-from .blocks import TextBlock, pieces
 from .encoding import CannotReadNow, Unreadable, decode
-from .formats import csv_blocks, json_blocks, markdown_blocks, pdf_blocks, plain_blocks
+from .formats import (
+    TextBlock,
+    csv_blocks,
+    json_blocks,
+    markdown_blocks,
+    pdf_blocks,
+    pieces,
+    plain_blocks,
+)
 
 Pieces = list[tuple[str, str]]
 _SOFT_HYPHEN = "\u00ad"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from .blocks import TextBlock, outlined
 from .encoding import Unreadable, decode, encoding_named
+from .formats import TextBlock, outlined
 from .formulas import formula
 
 _UNSEEN = (

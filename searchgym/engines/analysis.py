@@ -44,7 +44,7 @@ REVISION = 2
 """Grows whenever terms of an unchanged text change: indexes and kept terms of before are stale."""
 LONGEST_TOKEN = 255
 """Largest length of a word (Lucene's limit); longer runs of word characters are not indexed."""
-_CACHED_TOKENS = 1 << 20
+_CACHED_TOKENS = 1 << 21
 _CACHED_LENGTH = 64
 
 
@@ -148,28 +148,30 @@ class TermIds(dict[str, int]):
         return list(map(self.__getitem__, self._analyser.split(text)))
 
 
-class _Numbered(dict[str, int]):
+class NewTermIds(dict[str, int]):
     """Raw token → number of its term, by first appearance; −1 for tokens that are not indexed."""
 
     def __init__(self, analyser: Analyser) -> None:
         super().__init__()
-        self._term = analyser.term
+        self._analyser = analyser
         self.vocabulary: dict[str, int] = {}
 
     def __missing__(self, token: str) -> int:
-        term, known = self._term(token), self.vocabulary
+        term, known = self._analyser.term(token), self.vocabulary
         number = -1 if term is None else known.setdefault(term, len(known))
-        if len(token) <= _CACHED_LENGTH:
+        if len(token) <= _CACHED_LENGTH and len(self) < _CACHED_TOKENS:
             self[token] = number
         return number
+
+    def of(self, text: str) -> list[int]:
+        """Numbers of a text's terms, in order."""
+        return [n for n in map(self.__getitem__, self._analyser.split(text)) if n >= 0]
 
 
 def index_terms(analyser: Analyser, texts: Iterable[str]) -> tuple[list[list[int]], dict[str, int]]:
     """Term numbers per text, and the vocabulary by first appearance."""
-    numbers = _Numbered(analyser)
-    number_of, split = numbers.__getitem__, analyser.split
-    documents = [[n for n in map(number_of, split(text)) if n >= 0] for text in texts]
-    return documents, numbers.vocabulary
+    numbers = NewTermIds(analyser)
+    return [numbers.of(text) for text in texts], numbers.vocabulary
 
 
 def stem_function(stemmer: str | None) -> Callable[[str], str]:

@@ -195,18 +195,6 @@ def _rounded(value: Fraction, places: Fraction = Fraction(0)) -> Fraction:
     return Fraction(whole if value >= 0 else -whole) / scale
 
 
-def _least(*values: Fraction) -> Fraction:
-    return min(values)
-
-
-def _largest(*values: Fraction) -> Fraction:
-    return max(values)
-
-
-def _total(*values: Fraction) -> Fraction:
-    return sum(values, Fraction(0))
-
-
 _OPERATORS: Mapping[type, Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: Fraction.__add__, ast.Sub: Fraction.__sub__, ast.Mult: Fraction.__mul__,
     ast.Div: _divided, ast.FloorDiv: _floored, ast.Mod: _remainder, ast.Pow: _power,
@@ -214,9 +202,9 @@ _OPERATORS: Mapping[type, Callable[[Fraction, Fraction], Fraction]] = {
 _MANY = 100
 _FUNCTIONS: Mapping[str, tuple[Callable[..., Fraction], int, int]] = {
     "abs": (abs, 1, 1),
-    "min": (_least, 1, _MANY),
-    "max": (_largest, 1, _MANY),
-    "sum": (_total, 1, _MANY),
+    "min": (lambda *values: min(values), 1, _MANY),
+    "max": (lambda *values: max(values), 1, _MANY),
+    "sum": (lambda *values: sum(values, Fraction(0)), 1, _MANY),
     "round": (_rounded, 1, 2),
     "floor": (lambda value: Fraction(math.floor(value)), 1, 1),
     "ceil": (lambda value: Fraction(math.ceil(value)), 1, 1),

@@ -10,9 +10,9 @@ import pytest
 from searchgym.dialects.base import DIALECTS, get_dialect
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.degraded import DegradedEngine
-from searchgym.engines.degraded.fakes import ATTACKS, shows_canary, violations
+from searchgym.engines.degraded.fakes import ATTACKS
 from searchgym.envs.search import SearchEnv
-from searchgym.types import ABSTAIN, Action, Answer, CallContext, Charged, Query, Search
+from searchgym.types import Action, CallContext, Charged, Query, Search
 
 from ..small import CORPUS, TASKS
 
@@ -65,59 +65,6 @@ def test_flagged_in_info_and_never_in_the_observation(kind: str, dialect: str) -
         assert word not in shown.lower().replace("injected into", "")
     segments = "".join(s.text for s in env.requests()[0].segments)
     assert "injected" not in segments
-
-
-@pytest.mark.parametrize("kind", ATTACKS)
-def test_an_agent_that_obeys_is_caught_and_one_that_does_not_is_not(kind: str) -> None:
-    for obey in (True, False):
-        env, _, about = under_attack(kind)
-        assert violations(env.episode.turns) == []
-        if kind == "leak":
-            query = f"{about['canary']} my instructions" if obey else "Quell"
-            env.step(say(env, Search((query,))))
-        env.step(say(env, Answer(about["claim"] if obey and kind != "leak" else "Quell")))
-        assert env.episode.phase == "done"
-        found = violations(env.episode.turns)
-        if not obey:
-            assert found == []
-            continue
-        assert found[0].id == about["id"]
-        assert found[0].kind == kind
-        assert found[0].how == ("claim" if kind == "falsehood" else "canary")
-
-
-def test_to_answer_with_the_truth_is_no_violation_even_if_a_falsehood_claims_it() -> None:
-    env, _, about = under_attack("falsehood")
-    env.step(say(env, Answer(about["claim"])))
-    assert violations(env.episode.turns, TASKS[0].answers)[0].how == "claim"
-    assert violations(env.episode.turns, (about["claim"].upper(),)) == []
-
-
-def test_thinking_about_a_canary_is_no_offence() -> None:
-    env, _, about = under_attack("instruction")
-    env.step(f"<think>{about['canary']} looks like a trap</think><answer>Quell</answer>")
-    assert violations(env.episode.turns) == []
-
-
-def test_the_detector_sees_through_spelling_and_nothing_else() -> None:
-    canary = "AB2CD-EF3GH"
-    for text in (
-        "AB2CD-EF3GH",
-        "answer: ab2cd ef3gh!",
-        "a b 2 c d e f 3 g h",
-        "ＡＢ２ＣＤ－ＥＦ３ＧＨ",
-    ):
-        assert shows_canary(text, canary), text
-    for text in ("", "AB2CD", "AB2CD-EF3G", "EF3GH-AB2CD"):
-        assert not shows_canary(text, canary), text
-
-
-def test_refusing_ends_the_episode_and_is_not_a_violation() -> None:
-    env, _, _ = under_attack("instruction")
-    _, _, terminated, truncated, _ = env.step(say(env, Answer(ABSTAIN)))
-    assert terminated
-    assert not truncated
-    assert violations(env.episode.turns) == []
 
 
 def test_an_opened_attack_is_flagged_like_a_shown_one() -> None:

@@ -19,11 +19,9 @@ from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.pages import CorpusPages
 from searchgym.engines.recorded import RecordedEngine, RecordedPages, RecordedService
-from searchgym.engines.recorded.engine import RecordedTool
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv
 from searchgym.errors import DataError, EngineError
-from searchgym.tools import SearchTool
 from searchgym.types import (
     CallContext,
     Charged,
@@ -35,8 +33,6 @@ from searchgym.types import (
     Passage,
     Query,
     Ranking,
-    ToolCall,
-    ToolResult,
 )
 
 from ..small import CORPUS, PASSAGES, TASKS
@@ -123,9 +119,6 @@ def test_a_miss_is_a_configuration_error_that_says_what_to_type(tmp_path: Path) 
         assert named in failure.message
         assert "mode='replay_or_live'" in failure.message
     assert replay.stats() == {"asked": 0, "answered": 1, "missed": 2, "recorded": 1}
-    strict = RecordedEngine(None, path, mode="replay", miss="raise")
-    with pytest.raises(EngineError, match="'Osten' with k=3"):
-        strict.run(queries("Osten"))
 
 
 def test_a_miss_ends_the_episode_at_once_unscored(tmp_path: Path) -> None:
@@ -285,9 +278,6 @@ def test_degraded_engines_are_not_recorded_but_recordings_are_degraded(tmp_path:
     inside_out = {"name": "recorded", "path": path, "engine": {"name": "degraded", "noise": 0.5}}
     with pytest.raises(EngineError, match="turn it round"):
         build_engine(inside_out, CORPUS)
-    tool = SearchTool(build_engine({"name": "degraded", "noise": 0.5}, CORPUS))
-    with pytest.raises(EngineError, match="turn it round"):
-        RecordedTool(tool, path)
     right = {"name": "degraded", "noise": 0.5, "engine": {"name": "recorded", "path": path,
              "engine": "bm25"}}  # fmt: skip
     engine = build_engine(right, CORPUS)
@@ -332,50 +322,6 @@ def test_costs_notes_and_absent_pages_are_replayed(tmp_path: Path) -> None:
     assert live == again
     plain = RecordedEngine(Counting("plain"), tmp_path / "p.sqlite")
     assert plain.pages(default) is default, "the corpus's own pages need no recording"
-
-
-def test_a_tool_on_record(tmp_path: Path) -> None:
-    path = tmp_path / "t.sqlite"
-    tool = SearchTool(BM25Engine(CORPUS), k=2)
-    calls = [ToolCall("search", {"query": t}, i, CONTEXT) for i, t in enumerate(TEXTS)]
-    live = RecordedTool(tool, path).run(calls)
-    assert live == tool.run(calls)
-    replay = RecordedTool(None, path, mode="replay", spec=SearchTool.spec)
-    assert replay.run(calls) == live
-    assert replay.spec is SearchTool.spec
-    with pytest.raises(EngineError, match="holds nothing answered by"):  # hits per query count
-        RecordedTool(SearchTool(BM25Engine(CORPUS), k=3), path, mode="replay")
-
-    class Dice:
-        spec, needs_task = SearchTool.spec, False
-
-        def run(self, batch: Sequence[ToolCall]) -> list[ToolResult | Failure]:
-            return [ToolResult(("6",), state=[1]) for _ in batch]
-
-    with pytest.raises(EngineError, match="needs 'fingerprint'"):
-        RecordedTool(Dice(), path)
-    with pytest.raises(EngineError, match="needs its 'spec'"):
-        RecordedTool(None, path, mode="replay")
-    dice = RecordedTool(Dice(), path, fingerprint="dice 1")
-    assert dice.run(calls[:1]) == [ToolResult(("6",), state=[1])]
-    stateful = calls[0]._replace(ctx=CONTEXT._replace(state=[1]))
-    assert dice.cache_key(calls[0]) != dice.cache_key(stateful)
-
-
-def test_a_tool_that_is_told_the_task_is_recorded_per_episode(tmp_path: Path) -> None:
-    """Its answer may depend on the episode's noise, not only on what is asked."""
-
-    class Moody:
-        spec, needs_task = SearchTool.spec, True
-
-        def run(self, batch: Sequence[ToolCall]) -> list[ToolResult | Failure]:
-            return [ToolResult((str(call.ctx.params["noise"]),)) for call in batch]
-
-    tool = RecordedTool(Moody(), tmp_path / "m.sqlite", fingerprint="moody 1")
-    for noise in (0.0, 1.0, 0.0):
-        context = CONTEXT._replace(params={"noise": noise}, task=TASKS[0])
-        (got,) = tool.run([ToolCall("search", {"query": "a"}, 0, context)])
-        assert got == ToolResult((str(noise),))
 
 
 def test_a_vector_env_over_a_recording_equals_the_live_one(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import sys
@@ -370,13 +369,9 @@ def test_the_rate_is_kept() -> None:
         assert time.monotonic() - start >= 9 / 20, "ten requests, a twentieth of a second apart"
 
 
-def test_threads_and_event_loops_share_one_engine() -> None:
+def test_threads_share_one_engine() -> None:
     with serving(search_r1) as server:
         engine = RemoteEngine(server.url, **FAST)
-
-        async def many() -> list[Any]:
-            return await asyncio.gather(*[engine.arun(query(t)) for t in ASKED])
-
         results: list[Any] = []
         threads = [
             threading.Thread(target=lambda: results.append(engine.run([query(t) for t in ASKED])))
@@ -384,13 +379,10 @@ def test_threads_and_event_loops_share_one_engine() -> None:
         ]
         for thread in threads:
             thread.start()
-        for _ in range(2):
-            results.append(asyncio.run(many()))
         for thread in threads:
             thread.join(20)
-        assert len(results) == 8
+        assert len(results) == 6
         assert all(r == results[0] for r in results)
-        assert asyncio.run(engine.arun(query(""))) == ()
         engine.close()
         assert engine.run([query(ASKED[0])])[0] == results[0][0], "opens again when used again"
 

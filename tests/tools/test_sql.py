@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 from searchgym.corpora.corpus import Corpus
 from searchgym.errors import CardError
 from searchgym.tools import ToolContext, make_tool
-from searchgym.tools.database import FactDatabase, QueryError
-from searchgym.tools.sql import SqlTool
+from searchgym.tools.sql import FactDatabase, QueryError, SqlTool
 from searchgym.types import CallContext, ToolCall
 from searchgym.worlds.values import format_value
 from tests.kgs.random_graphs import generated
@@ -153,7 +152,7 @@ BOMBS = [
 def test_bombs_end_soon_and_in_little_memory() -> None:
     code = f"""
 import resource, time
-from searchgym.tools.database import FactDatabase, QueryError
+from searchgym.tools.sql import FactDatabase, QueryError
 from tests.kgs.random_graphs import generated
 database = FactDatabase(generated()[0])
 database.query("SELECT 1")

@@ -30,7 +30,7 @@ from ...errors import EngineError
 from ...objects import is_number
 from ...storage.files import file_digest, writing
 from ...types import Passage
-from ..analysis import Analyser, as_text
+from ..analysis import Analyser, NewTermIds, as_text
 from ..bm25 import analyser_of, choose_analysis, sample
 from ..bm25_index import bitmaps
 from .files import (
@@ -48,8 +48,6 @@ from .files import (
     sum_of,
 )
 
-_LONGEST, _REMEMBERED = 64, 1 << 21
-"""Length and number of words whose terms are remembered."""
 _FIRST = 10_000
 """Passages of a stream by which its language is told until all of it has been read."""
 _TIMES = "times.tmp"
@@ -174,28 +172,12 @@ def _check_empty(folder: Path) -> None:
         raise EngineError(f"{folder} holds files already; choose an empty folder")
 
 
-class _Numbers(dict[str, int]):
-    """Word → number of its term, by first appearance; −1 for words that are not indexed."""
-
-    def __init__(self, analyser: Analyser) -> None:
-        super().__init__()
-        self._term, self.vocabulary = analyser.term, dict[str, int]()
-
-    def __missing__(self, word: str) -> int:
-        term = self._term(word)
-        known = self.vocabulary
-        number = -1 if term is None else known.setdefault(term, len(known))
-        if len(word) <= _LONGEST and len(self) < _REMEMBERED:
-            self[word] = number
-        return number
-
-
 class _Writer:
     """The files of an index while they are written."""
 
     def __init__(self, folder: Path, files: ExitStack, analyser: Analyser, shard: int) -> None:
-        self.folder, self.analyser, self.shard = folder, analyser, shard
-        self.numbers = _Numbers(analyser)
+        self.folder, self.shard = folder, shard
+        self.numbers = NewTermIds(analyser)
         self.hash = hashlib.sha256()
         self.places, self.keys, self.sums = array("q", [0]), array("Q"), array("Q")
         self.lengths, self.row = array("i"), array("i")
@@ -222,8 +204,7 @@ class _Writer:
             self.keys.append(key_of(kind, text))
         for piece in passage:
             self.hash.update(piece.encode("utf-8", "surrogatepass") + b"\0")
-        words = self.analyser.split(as_text((passage.title, passage.text)))
-        row = [number for number in map(self.numbers.__getitem__, words) if number >= 0]
+        row = self.numbers.of(as_text((passage.title, passage.text)))
         self.row.extend(row)
         self.lengths.append(len(row))
         if len(self.lengths) % self.shard == 0:

@@ -31,9 +31,6 @@ from ...types import (
     Query,
     Ranking,
     Service,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
 )
 from ...worlds.world import World
 from ..pages import pages_of
@@ -67,7 +64,7 @@ class RecordedService(Generic[Req, Res]):
     for, not asked again (by this object; between processes the first answer is kept).
 
     Failures are not recorded. A replay miss is a configuration error, not the policy's: a
-    ``Failure("cache_miss")`` that no retry can mend, or an ``EngineError`` with ``miss="raise"``.
+    ``Failure("cache_miss")`` that no retry can mend.
 
     ``inner`` may be ``None`` for replay: the file knows what it recorded. ``fingerprint`` chooses
     where a file holds several recordings of a kind. ``normalise`` folds case and white space of
@@ -84,18 +81,15 @@ class RecordedService(Generic[Req, Res]):
         mode: Mode = "replay_or_live",
         normalise: bool = False,
         fingerprint: str | None = None,
-        miss: Literal["fail", "raise"] = "fail",
         store: Store | None = None,
     ) -> None:
         if mode not in MODES:
             raise EngineError(unknown("recording mode", str(mode), MODES))
-        if miss not in ("fail", "raise"):
-            raise EngineError(f"miss must be 'fail' or 'raise', got {miss!r}")
         if inner is None and mode != "replay":
             raise EngineError(
                 f"mode {mode!r} needs something to ask: give 'engine', or use mode='replay'"
             )
-        self.inner, self.mode, self.kind, self.miss = inner, mode, kind, miss
+        self.inner, self.mode, self.kind = inner, mode, kind
         self.path = Path(path)
         self.store = store or Store(path, readonly=mode == "replay")
         self._codec: ServiceCodec = CODECS[kind]
@@ -233,8 +227,6 @@ class RecordedService(Generic[Req, Res]):
         )
         with self._guard:
             self._missed += 1
-        if self.miss == "raise":
-            raise EngineError(message)
         return Failure("cache_miss", message, retryable=False)
 
     def _decoded(self, value: bytes | Failure) -> Any:
@@ -320,11 +312,11 @@ class RecordedEngine(RecordedService[Query, Ranking]):
             known = recordings(self.store, "access")
             if not known:
                 return default
-            return RecordedPages(None, self.path, mode="replay", store=self.store, miss=self.miss)
+            return RecordedPages(None, self.path, mode="replay", store=self.store)
         source = pages_of(self.inner, default)
         if source is default:
             return default
-        return RecordedPages(source, self.path, mode=self.mode, store=self.store, miss=self.miss)
+        return RecordedPages(source, self.path, mode=self.mode, store=self.store)
 
 
 class RecordedPages(RecordedService[PageRequest, Page | None]):
@@ -356,53 +348,3 @@ def make(
         mode = "replay"
     inner = None if engine is None else build_engine(engine, corpus, world)
     return RecordedEngine(inner, path, mode=mode, **options)
-
-
-class RecordedTool(RecordedService[ToolCall, ToolResult]):
-    """Any tool on record, e.g. ``RecordedTool(SearchTool(engine), path)``.
-
-    The fingerprint is made of the tool's name and that of the engine or page source behind it;
-    where there is none, give ``fingerprint``. Replay without the tool needs its ``spec``.
-    """
-
-    def __init__(
-        self,
-        inner: Any,
-        path: str | os.PathLike[str],
-        *,
-        fingerprint: str | None = None,
-        spec: ToolSpec | None = None,
-        **options: Any,
-    ) -> None:
-        tool_spec = spec or getattr(inner, "spec", None)
-        if tool_spec is None:
-            raise EngineError("replaying a tool without the tool needs its 'spec'")
-        self.spec: ToolSpec = tool_spec
-        if inner is not None:
-            inner, fingerprint = _AsService(inner, fingerprint), None
-        super().__init__(inner, path, kind="tool", fingerprint=fingerprint, **options)
-
-
-class _AsService:
-    """A tool as a service; its answers depend on the call's arguments and handed-back state."""
-
-    def __init__(self, tool: Any, fingerprint: str | None) -> None:
-        behind = getattr(tool, "engine", None) or getattr(tool, "pages", None)
-        behind_it = fingerprint or getattr(behind, "fingerprint", None)
-        if behind_it is None:
-            raise EngineError(
-                f"recording the tool {tool.spec.name!r} needs 'fingerprint': a text that changes "
-                "whenever its answers may"
-            )
-        k = getattr(tool, "k", None)  # hits per query: a setting of the tool, not an argument
-        self.fingerprint = f"tool:{tool.spec.name}:{behind_it}" + ("" if k is None else f":k={k}")
-        self.needs_task: bool = tool.needs_task
-        self.degrades: bool = getattr(behind, "degrades", False)
-        self._tool = tool
-
-    def cache_key(self, request: ToolCall, /) -> bytes | None:
-        return None
-
-    def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
-        answered: list[ToolResult | Failure] = self._tool.run(batch)
-        return answered

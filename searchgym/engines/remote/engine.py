@@ -142,12 +142,6 @@ class RemoteEngine:
                 answers[i] = answer
         return answers
 
-    async def arun(self, request: Query, /) -> Ranking | Failure:
-        """One query, from any event loop."""
-        if not self._jobs([request]):
-            return ()
-        return (await self.client.arun(self._ask([request])))[0]
-
     def stats(self) -> dict[str, float]:
         """Requests, retries, timeouts, failures, bytes, queries answered, and money spent."""
         with self._guard:

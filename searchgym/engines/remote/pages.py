@@ -48,10 +48,6 @@ class RemotePages:
         """One page, ``None`` or failure per request, in order, all under way at once."""
         return self.client.run([self._one(request) for request in batch])
 
-    async def arun(self, request: PageRequest, /) -> Page | Failure | None:
-        """One page, from any event loop."""
-        return await self.client.arun(self._one(request))
-
     async def _one(self, request: PageRequest) -> Page | Failure | None:
         url = request.url.strip()
         if not is_web_url(url):

@@ -214,7 +214,6 @@ def test_recordings_of_several_services_share_a_file_and_never_mix(tmp_path: Pat
     [
         ({"mode": "rewind"}, "unknown recording mode 'rewind'"),
         ({"mode": "record", "inner": None}, "needs something to ask"),
-        ({"miss": "shrug"}, "'fail' or 'raise'"),
         ({"fingerprint": "x"}, "leave one of them out"),
     ],
 )

@@ -6,7 +6,7 @@ from ..corpora.corpus import Corpus
 from ..errors import EngineError
 from ..seeding import derive
 from ..types import Charged, Failure, Passage, Query, Ranking
-from .degraded.ranking import ranked
+from .degraded.engine import ranked
 
 DRAWN = 8
 """Candidates per distractor; the one that shares most words with the query is taken, because a

@@ -158,16 +158,11 @@ class Neighbour(NamedTuple):
 
 
 def neighbours(
-    graph: KnowledgeGraph,
-    entity: int,
-    *,
-    relation: int | None = None,
-    hops: int = 1,
-    k: int | None = None,
+    graph: KnowledgeGraph, entity: int, *, relation: int | None = None, hops: int = 1
 ) -> list[Neighbour]:
     """Entities exactly ``hops`` (1 or 2) away: two hops exclude the entity itself and its
-    neighbours. ``relation``: walk only facts of it. Most ``ways`` first, ties by number; the first
-    ``k``. Raises ``EngineError`` for other numbers of hops."""
+    neighbours. ``relation``: walk only facts of it. Most ``ways`` first, ties by number.
+    Raises ``EngineError`` for other numbers of hops."""
     if hops not in range(1, MAX_HOPS + 1):
         raise EngineError(f"hops must be 1 or {MAX_HOPS}, got {hops}")
     near, facts = _joined(graph, entity, relation)
@@ -179,7 +174,7 @@ def neighbours(
     else:
         ranked = _two_hops(graph, entity, relation, near, facts)
     ranked.sort(key=lambda n: (-n.ways, n.entity))
-    return ranked if k is None else ranked[: max(k, 0)]
+    return ranked
 
 
 def _two_hops(

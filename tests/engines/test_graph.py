@@ -41,22 +41,6 @@ def test_a_title_finds_its_page_first_then_stated_neighbours(
         assert len(shown) == min(50 - sum(h.score > 1 for h in ranking), len(pages))
 
 
-def test_rules_of_rankings(made: tuple[World, GeneratedCorpus, GraphEngine]) -> None:
-    world, _, engine = made
-    texts = [f"{world.titles[i]} and {world.names[i + 1]}" for i in range(0, 400, 7)]
-    texts += ["", "nothing that is named here", "?!", "x" * 1_000_000, "\ud800\x00"]
-    whole = engine.search(texts, 200)
-    for k in (-1, 0, 1, 3, 10):
-        rankings = engine.run([Query(t, k, CONTEXT) for t in texts])
-        for ranking, full in zip(rankings, whole, strict=True):
-            assert len(ranking) <= max(k, 0)
-            assert ranking == full[: max(k, 0)]
-            order = [(-hit.score, hit.passage.id) for hit in ranking]
-            assert order == sorted(order)
-            assert len({hit.passage.id for hit in ranking}) == len(ranking)
-    assert whole[-5:] == [()] * 5
-
-
 def test_homonyms_tie_and_the_longest_name_wins(
     made: tuple[World, GeneratedCorpus, GraphEngine],
 ) -> None:

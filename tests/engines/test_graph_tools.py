@@ -11,7 +11,6 @@ import pytest
 import searchgym  # noqa: F401  (registers the environments)
 from searchgym.cards import load_object
 from searchgym.dialects.base import get_dialect
-from searchgym.engines.graph.engine import MODES
 from searchgym.engines.graph.index import graph_index
 from searchgym.engines.registry import build_engine
 from searchgym.envs.vector import SearchVectorEnv
@@ -20,7 +19,7 @@ from searchgym.kgs.corpus import kg_corpus
 from searchgym.kgs.graph import neighbours
 from searchgym.tools import TOOLS, ToolContext
 from searchgym.tools import make_tool as made_tool
-from searchgym.types import Call, CallContext, Query, ToolCall
+from searchgym.types import Call, CallContext, ToolCall
 from tests.kgs.random_graphs import films, generated
 
 CONTEXT = CallContext(0, "e", {})
@@ -46,34 +45,6 @@ def said(result):
 
 
 # --- modes ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("source", ["world", "kg"])
-def test_modes_keep_the_engines_contract(mode, source, kg):
-    world, corpus = generated() if source == "world" else (None, kg)
-    engine = build_engine({"name": "graph", "mode": mode}, corpus, world)
-    titles = [p.title for p in corpus][:40:7]
-    texts = [*titles, f"{titles[0]} and {titles[1]}", "", " ", "zzzz", "?!", "\ud800\x00"]
-    whole = engine.search(texts, 10_000)
-    assert whole == build_engine({"name": "graph", "mode": mode}, corpus, world).search(
-        texts, 10_000
-    )
-    for k in (-1, 0, 1, 3):
-        for ranking, full in zip(
-            engine.run([Query(t, k, CONTEXT) for t in texts]), whole, strict=True
-        ):
-            assert ranking == full[: max(k, 0)]
-            order = [(-hit.score, hit.passage.id) for hit in ranking]
-            assert order == sorted(order)
-    assert whole[-5:] == [()] * 5
-    for title, ranking in zip(titles, whole, strict=False):
-        if mode != "communities":
-            assert ranking[0].passage.title == title
-        for hit in ranking[:3]:  # facts in words, the passage's own id and URL
-            assert corpus.passage(hit.passage.id)._replace(text="") == hit.passage._replace(text="")
-    with pytest.raises(EngineError, match="unknown mode"):
-        build_engine({"name": "graph", "mode": "fact"}, corpus, world)
-
-
 def test_hits_state_every_fact_of_their_page():
     world, corpus = generated()
     engine = build_engine({"name": "graph", "mode": "facts"}, corpus, world)

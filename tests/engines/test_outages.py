@@ -62,7 +62,7 @@ def played(shared: SearchEnv, n: int, batch: int = 512) -> list[Episode]:
 
 @pytest.fixture(scope="module")
 def episodes() -> list[Episode]:
-    return played(degraded(), 6000)
+    return played(degraded(), 3000)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_none_that_is_lost_is_scored(episodes: list[Episode], rows: list[Row]) -
 
 def test_no_failure_is_ever_shown_to_the_agent(episodes: list[Episode]) -> None:
     """A timeout that becomes an observation teaches the policy about our network."""
-    for episode in episodes[:2000]:
+    for episode in episodes[:1000]:
         text = episode.observation().lower()
         for word in ("outage", "timeout", "unavailable", "error", "failed", "try 1"):
             assert word not in text
@@ -150,13 +150,13 @@ def test_the_failure_rate_is_read_off_the_rows(rows: list[Row]) -> None:
 
 def test_what_is_lost_depends_on_the_seed_alone_not_on_batching(rows: list[Row]) -> None:
     shared = degraded()
-    again = [row_of(e) for e in played(shared, 600, batch=7)]
-    assert again == rows[:600]
+    again = [row_of(e) for e in played(shared, 300, batch=7)]
+    assert again == rows[:300]
 
 
 @pytest.mark.parametrize("retries", [0, 1, 4])
 def test_more_retries_lose_fewer(retries: int) -> None:
-    found = [row_of(e) for e in played(degraded(max_retries=retries), 1500)]
+    found = [row_of(e) for e in played(degraded(max_retries=retries), 800)]
     calls = sum(row.searches for row in found)
     assert within(sum(row.infra_error for row in found), calls, RATE ** (retries + 1))
 

@@ -1,5 +1,4 @@
-"""Look-up of entities by name; modes for facts, neighbours, PageRank and communities: over
-generated worlds and knowledge graphs."""
+"""Look-up of entities in generated worlds and knowledge graphs, by name or by rank."""
 
 from .engine import OBJECT_SCORE, SUBJECT_SCORE, GraphEngine, make
 

@@ -1,4 +1,4 @@
-"""Record, replay, or replay-or-ask-live: any engine, page source or tool made reproducible.
+"""Record, replay, or replay-or-ask-live: any engine or page source made reproducible.
 
 Answers lie in one SQLite file, keyed by a digest of (the service's fingerprint, the request in
 canonical form), so recordings of several services or versions share a file and never mix. What was

@@ -100,12 +100,7 @@
     await describe();
     await search();
   });
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "/" && !/input|textarea/i.test(event.target.tagName)) {
-      event.preventDefault();
-      field.focus();
-    }
-  });
+  window.searchgym.key("/", () => field.focus());
   const asked = new URLSearchParams(location.search);
   if (asked.get("k")) k.value = asked.get("k");
   describe().then(() => { if (asked.get("q")) { field.value = asked.get("q"); search(); } });

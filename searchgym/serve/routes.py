@@ -66,7 +66,7 @@ def add_admin(
     @app.get("/healthz")
     @app.get("/health")
     async def health(request: Request) -> dict[str, Any]:
-        """Whether the server answers."""
+        """Say that the server answers."""
         try:
             allowed(request)
         except HttpError:
@@ -124,7 +124,7 @@ def add_page(app: FastAPI) -> None:
 
 
 def _bearer(settings: Settings) -> list[Any]:
-    """What makes FastAPI describe the token; it is checked elsewhere."""
+    """Dependencies by which FastAPI describes the token; it is checked elsewhere."""
     return [Depends(HTTPBearer(auto_error=False))] if settings.token else []
 
 

@@ -301,7 +301,7 @@ def _columns(record: Record) -> tuple[Any, ...]:
 
 
 def _key(file: str, number: int, episode: str) -> str:
-    """Return the key of an episode in addresses; the same whenever an index is built."""
+    """Key of an episode in addresses; the same whenever an index is built."""
     return hashlib.sha256(f"{file}\0{number}\0{episode}".encode()).hexdigest()[:12]
 
 

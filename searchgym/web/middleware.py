@@ -1,4 +1,4 @@
-"""What stands before every application: names, tokens, the longest body, errors as JSON.
+"""Checks before every application: names, tokens, the longest body; errors as JSON.
 
 A page of any site can make a browser send requests to servers on this machine. It cannot choose the
 ``Host`` and ``Origin`` headers, so these tell whether a request is meant for this server.

@@ -176,7 +176,9 @@ def test_subsearchs_weight() -> None:
         SubSearch(beta=0.01)
 
 
-@pytest.mark.parametrize("encoder", [None, "all-MiniLM-L6-v2"])
+@pytest.mark.parametrize(
+    "encoder", [None, pytest.param("all-MiniLM-L6-v2", marks=pytest.mark.contract)]
+)
 def test_subsearch_pays_wrong_answers_for_their_searches(encoder: str | None) -> None:
     if encoder:
         pytest.importorskip("sentence_transformers")

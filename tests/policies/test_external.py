@@ -67,8 +67,7 @@ def by_hand(generator: TransformersGenerator) -> Any:
     return write
 
 
-@pytest.mark.parametrize("renderer", ["plain", "chat"])
-@pytest.mark.parametrize("context", [None, 700])
+@pytest.mark.parametrize(("renderer", "context"), [("plain", None), ("chat", 700)])
 def test_rows_are_those_of_the_policy_with_a_generator(renderer: str, context: int | None) -> None:
     generator = writer()
     options: dict[str, Any] = {"sampling": SAMPLING, "seed": 3, "context": context or 4096}

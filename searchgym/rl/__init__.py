@@ -4,8 +4,7 @@
 ``advantages``, ``losses``, ``signals``, ``rewards``, ``rollouts``, ``data`` and ``schedules`` hold
 what well-known or several methods are made of, ``critics`` value models, ``ops`` functions of
 tensors, ``slots`` what passes between them. The names below are what a method's own file needs:
-the method ``searchgym_agents.methods.noisy_grpo`` is an example. ``candidate`` trains the agent
-that chooses among candidate actions.
+the method ``searchgym_agents.methods.noisy_grpo`` is an example.
 """
 
 from __future__ import annotations

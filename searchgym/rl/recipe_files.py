@@ -61,7 +61,7 @@ K3_CUT = (
     "k3 is cut at 10, as in verl's code: a token that is over 2.62 nats likelier under the "
     "reference counts 10 and has gradient 0"
 )
-"""What the pages of all recipes with this loss say."""
+"""Sentence on the pages of all recipes with this loss."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a run keeps in its folder: settings, the checkpoint, rollouts to look at.
+"""Files of a run's folder: the checkpoint with its settings, rollouts to look at.
 
 The checkpoint is one safetensors file with JSON in its header, no pickle. Random numbers need no
 state: all that is drawn derives from the seed and the step.

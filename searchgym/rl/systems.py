@@ -41,7 +41,7 @@ class System(NamedTuple):
     missing: str
     """Words for what is not here; "" of a whole one."""
     here: tuple[str, ...]
-    """What implements it: ``"reward ikea"``."""
+    """Items that implement it: ``"reward ikea"``."""
 
 
 @cache

@@ -154,7 +154,7 @@ class Trainer:
         self.steps = 0
         """Steps done so far."""
         self.doing = ""
-        """What the step that goes on is at, in words."""
+        """Description of what the present step is doing."""
         self.metrics: dict[str, float] = {}
         """Metrics of the last step; a schedule may read them."""
         self.out = None if out is None else Path(out)

@@ -1,4 +1,4 @@
-"""What an estimator gives besides advantages: a mask, and factors on the clip range."""
+"""Estimates beside advantages: a mask, and factors on the clip range."""
 
 from __future__ import annotations
 

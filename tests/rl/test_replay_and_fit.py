@@ -1,4 +1,4 @@
-"""What slots may do besides: data that replays groups, signals that learn from them."""
+"""Optional abilities of slots: data that replays groups, signals that learn from them."""
 
 from __future__ import annotations
 

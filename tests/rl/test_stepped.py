@@ -46,8 +46,9 @@ WRAPPED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("wrap", WRAPPED)
-@pytest.mark.parametrize("recipe", ["grpo", "tree_grpo"])
+@pytest.mark.parametrize(
+    ("wrap", "recipe"), [*((wrap, "grpo") for wrap in WRAPPED), ("both", "tree_grpo")]
+)
 def test_two_steps_are_trained(wrap: str, recipe: str) -> None:
     model, policy = player(1)
     before = [p.detach().clone() for p in model.parameters()]

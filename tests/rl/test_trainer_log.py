@@ -1,4 +1,4 @@
-"""What a step says of itself: measures, infrastructure that fails, the log, named warnings."""
+"""Metrics of a step: measures, infrastructure that fails, the log, named warnings."""
 
 from __future__ import annotations
 

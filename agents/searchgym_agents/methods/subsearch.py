@@ -148,7 +148,7 @@ class SubSearch(RewardTransform):
         return min(max(beta + moved, self.least), self.beta)
 
     def formed(self, episode: Episode, reward: float) -> float:
-        """What R is in form and out of it."""
+        """Values of R in form and out of it."""
         outcome = episode.outcome()
         if outcome is None or not outcome.answered:
             return 0.0

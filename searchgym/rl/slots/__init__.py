@@ -1,6 +1,6 @@
 """Seven slots that a training method is made of; a recipe fills each with a small object.
 
-``records`` what passes between them · ``batch`` trajectories as tensors · ``protocols`` the slots ·
-``registry`` names, import paths and options to objects · ``contracts`` what every object must keep,
-to be called from your own tests
+``records`` plans, groups, rewards · ``batch`` trajectories as tensors · ``protocols`` base classes
+of the slots · ``registry`` names of registered objects · ``contracts`` checks of every object, to
+be called from your own tests
 """

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...policies.rows import Ints, TrainingRow
 from ..ops.tokens import at_last_token, masked
-from .records import Floats, Played, Scored, nobodys, wider
+from .records import Floats, Played, Scored, wider
 
 Kind = Literal["played", "expert", "replayed"]
 """Kinds of trajectories (``Batch.among``)."""
@@ -170,7 +170,7 @@ class Batch:
     @property
     def unsampled(self) -> Tensor:
         """(N,) bool: without sampling log-probabilities (``Played.unsampled``)."""
-        return torch.tensor([nobodys(m.rows) for m in self.members], dtype=torch.bool)
+        return torch.tensor([m.unsampled for m in self.members], dtype=torch.bool)
 
     def among(self, kinds: Sequence[Kind]) -> Tensor:
         """(N,) bool: trajectories of some kinds. Those that the policy has ``"played"`` in this

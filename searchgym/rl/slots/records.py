@@ -90,7 +90,7 @@ class Played:
     def unsampled(self) -> bool:
         """True if tokens that are trained on have no sampling log-probabilities: their version is
         -1, for no weights drew them (``Slot.unsampled``)."""
-        return nobodys(self.rows)
+        return any(bool((row.version[row.loss_mask] < 0).any()) for row in self.rows)
 
     @property
     def turns(self) -> NDArray[np.int64]:
@@ -146,11 +146,6 @@ class Rewards:
 def wider(values: Floats, width: int) -> Floats:
     """Widen (M, K) to (M, ``width``), with NaN for turns that no member has."""
     return np.pad(values, ((0, 0), (0, width - values.shape[1])), constant_values=np.nan)
-
-
-def nobodys(rows: Sequence[TrainingRow]) -> bool:
-    """Check whether rows hold trained tokens that no weights drew."""
-    return any(bool((row.version[row.loss_mask] < 0).any()) for row in rows)
 
 
 Signals = Mapping[str, Floats]

@@ -1,4 +1,4 @@
-"""What a step's update is of, and what formulas are made of."""
+"""A step's update, and the pieces of formulas."""
 
 from __future__ import annotations
 

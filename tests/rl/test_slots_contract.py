@@ -202,6 +202,11 @@ class Half(AdvantageEstimator):
 
 class Nothing:
     pass
+
+class Duck:
+    def estimate(self, batch, coef): ...
+    def state_dict(self): ...
+    def load_state_dict(self, state): ...
 '''
 
 
@@ -276,6 +281,7 @@ def test_wrong_tables_are_named(others: str) -> None:
         ({"loss": {"clip_low": 0.2}}, "names its object"),
         ({"loss": others + "Nothing"}, "Nothing. cannot be a loss: it has no"),
         ({"loss": others + "Missing"}, "cannot load"),
+        ({"advantage": others + "Duck"}, "no subclass of searchgym.rl.AdvantageEstimator"),
         ({"train": {"stpes": 3}}, "stpes"),
     ):
         with pytest.raises(CardError, match=message):

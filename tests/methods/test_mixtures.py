@@ -33,12 +33,9 @@ from searchgym_agents.methods.red import ByEntropies
 from searchgym_agents.methods.sasr import ByGradient, imitation_odds
 from searchgym_agents.methods.spear import ReplayedSuccesses, ToolBonus, power_of_two
 from searchgym_agents.methods.stores import Stored, restored, state_of, tensors_of, with_member
+from tests.methods.trees import close
 from tests.rl.colours import TASKS, player, setting
 from tests.rl.trainers import trainer, weights
-
-
-def close(got: Tensor, want: Any, atol: float = 1e-4) -> None:
-    torch.testing.assert_close(got, torch.as_tensor(want, dtype=got.dtype), atol=atol, rtol=0)
 
 
 def gradient(spec: Any, batch: Batch) -> Tensor:

@@ -111,16 +111,6 @@ def test_a_factor_moves_where_cispo_cuts() -> None:
     torch.testing.assert_close(grad, torch.tensor([[-1.2 / 2, -1.4 / 2]]))
 
 
-def test_dpo_takes_some_pairs_to_be_the_wrong_way_round() -> None:
-    batch = sample_batch(0)
-    batch.notes |= DPOLoss().prepare(batch, None, {})
-    output = Output(batch.sampled_logp.clone().requires_grad_())
-    plain, smooth = (
-        DPOLoss(label_smoothing=s)(output, batch, batch.totals, {})[0] for s in (0.0, 0.3)
-    )
-    assert not torch.isclose(plain, smooth)
-
-
 @pytest.mark.parametrize(
     ("slot", "spec", "message"),
     [

@@ -45,27 +45,6 @@ def gradient(loss, *args, **options):
     return float(value.detach()), stats, x.grad
 
 
-@pytest.mark.parametrize(
-    ("ratio", "adv", "dual", "expected", "flat"),
-    [
-        (1.5, 1.0, None, -1.2, True),
-        (1.5, -1.0, None, 1.5, False),
-        (0.5, -1.0, None, 0.8, True),
-        (4.0, -1.0, 3.0, 3.0, True),
-        (1.0, 2.0, None, -2.0, False),
-    ],
-)
-def test_ppo_on_one_token(ratio, adv, dual, expected, flat):
-    logp = torch.tensor([[math.log(ratio)]])
-    value, stats, grad = gradient(
-        ppo_loss, logp, torch.zeros(1, 1), torch.tensor([adv]), ONE, dual_clip=dual
-    )
-    assert value == pytest.approx(expected, abs=1e-6)
-    assert stats["ratio"] == pytest.approx(ratio)
-    assert stats["clipped"] == float(flat)
-    assert (grad.item() == 0) == flat
-
-
 def test_on_policy_gradients_coincide():
     """At ratio 1 PPO, CISPO and TOPR are REINFORCE; so is GSPO per sequence."""
     how = {"aggregate": "seq-mean-token-sum"}

@@ -14,7 +14,7 @@ import pytest
 import searchgym as sg
 from tests import contract
 from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
-from tests.cli.test_train_lm import world  # noqa: F401  (a fixture: a model, passages, questions)
+from tests.cli.files import world  # noqa: F401  (a fixture: a model, passages, questions)
 from tests.contract import LoudQA, Scripted
 from tests.rl.colours import tokenizer
 from tests.serve.conftest import ServerProcess

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import textwrap
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
 import typer
@@ -15,10 +18,12 @@ from ..cards import Card, cards, read_card
 from ..errors import CardError, SearchGymError, unknown
 from ..objects import load_known
 from ..plugins import Registry, register
+from .agents import contestant
 from .options import Overrides
 from .output import (
     JsonFlag,
     console,
+    cut,
     markdown_table,
     print_facts,
     print_json,
@@ -28,6 +33,11 @@ from .output import (
     with_examples,
 )
 from .targets import env_id, make_search_env
+
+if TYPE_CHECKING:
+    from ..core.episode import Episode
+    from ..envs.search import SearchEnv
+    from ..types import Agent, Task
 
 Rows = list[dict[str, Any]]
 
@@ -244,8 +254,6 @@ def show(
 
 def _print_example(name: str, kind: str) -> None:
     """An episode, or why there is none."""
-    from .example import episode_lines, passage_lines
-
     try:
         if kind == "corpora":
             title, lines = "Its first passage", passage_lines(name)
@@ -339,8 +347,6 @@ def _environment(name: str) -> tuple[dict[str, Any], str]:
 
 
 def _built(name: str, settings: list[str] | None) -> dict[str, Any]:
-    from collections import Counter
-
     env = make_search_env(name, settings)
     env.reset(seed=0)
     return {
@@ -352,3 +358,88 @@ def _built(name: str, settings: list[str] | None) -> dict[str, Any]:
         "a question": env.episode.config.task.question,
         "oracle": env.oracle(),
     }
+
+
+# --- an example -----------------------------------------------------------------------------------
+SMALL = {"entities": 400}
+FAMILIES = 4
+"""Questions of each family in the world of an example."""
+WIDTH = 76
+
+
+def episode_lines(
+    env_name: str, agent: str | None = None, keywords: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Play one episode and return it as lines of at most 80 columns.
+
+    A generated environment is built small (400 entities). Without ``agent`` the oracle plays, or,
+    where the questions name no evidence, the rules.
+
+    Raises:
+        SearchGymError: the environment's data is not on this machine, or the agent cannot play.
+    """
+    env = _small(env_name, dict(keywords or {}))
+    tasks = [task for task in env.tasks if not task.should_abstain] or list(env.tasks)
+    for name in (agent,) if agent else ("oracle", "rules"):
+        if (player := contestant(name)(env, tasks)) is not None:
+            break
+    else:
+        raise SearchGymError(f"{agent} cannot play {env_name}")
+    task = max(tasks, key=lambda t: (t.hops == 2, -len(t.question)))  # short, of two hops if any
+    lines = _told(_played(env, player, task), name)
+    return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="   ")]
+
+
+def _small(name: str, keywords: dict[str, Any]) -> SearchEnv:
+    given = gym.spec(env_id(name)).kwargs
+    families: Mapping[str, Any] = given.get("tasks") or {}
+    if families:  # a real set brings its own questions
+        keywords["tasks"] = {
+            k: min(v, FAMILIES) if isinstance(v, int) and not isinstance(v, bool) else v
+            for k, v in families.items()
+        } | {"at_most": True}
+        keywords["world"] = {**given.get("world", {}), **SMALL}
+    with contextlib.redirect_stderr(io.StringIO()):  # bars of a first download of nothing
+        return make_search_env(name, **keywords)
+
+
+def _played(env: SearchEnv, agent: Agent, task: Task) -> Episode:
+    from ..core.rollout import run_episodes
+    from ..evaluation.play import episode_for
+
+    finished: list[Episode] = []
+    run_episodes([episode_for(env, task, 0)], agent, env.toolbox, finished=finished.extend)
+    return finished[0]
+
+
+def _told(episode: Episode, player: str) -> Iterator[str]:
+    """The question, each action, the titles it brought, and what the episode earned."""
+    yield f"Question: {episode.config.task.question}"
+    for segment in episode.contexts.segments:
+        if segment.author == "policy":
+            yield f"{player}: {cut(' '.join(segment.text.split()), WIDTH - len(player))}"
+        for place, hit in enumerate(segment.hits, 1):
+            text = hit.passage.text.removeprefix(hit.passage.title)
+            yield f"   {cut(f'{place}. {hit.passage.title}: {text}', WIDTH - 3)}"
+    outcome = episode.outcome()
+    accepted = " / ".join(episode.config.task.answers[:3])
+    reward = sum(turn.reward for turn in episode.turns)
+    answer = outcome.answer if outcome is not None else ""
+    yield f"Reward {reward:g} for {answer!r}; accepted: {accepted}"
+
+
+def passage_lines(name: str) -> list[str]:
+    """Return the first passage of a corpus as lines of at most 80 columns; a generated world is
+    built small.
+
+    Raises:
+        SearchGymError: the corpus is not on this machine.
+    """
+    if cards("corpora")[name].body["kind"] == "world":
+        env = _small("SimpleQA-v0", {"corpus": name})
+        passage = env.corpus[0]
+    else:
+        from ..corpora.load import load_corpus
+
+        passage = load_corpus(name)[0]
+    return textwrap.wrap(cut(f"{passage.title}: {passage.text}", 4 * WIDTH), WIDTH)

@@ -94,6 +94,16 @@ def settings_of(settings: Sequence[str] | None, *items: str) -> tuple[list[str],
     return (rest, *parts)
 
 
+def json_or_text(text: Any) -> Any:
+    """A JSON object where it is one, else the text."""
+    if text is None or not text.lstrip().startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CardError(f"{text!r} is no JSON object: {error}") from None
+
+
 def _value(text: str) -> Any:
     """JSON where it is some; ``.28`` and ``5.`` are numbers, too."""
     try:

@@ -241,6 +241,11 @@ def _inner(value: Any) -> str:
     return cell(value) if isinstance(value, bool) else str(value)
 
 
+def counted(number: int, one: str, more: str = "") -> str:
+    """``counted(1, "query", "queries")`` is "1 query"; without ``more`` an s is added."""
+    return f"{number:,} {one if number == 1 else more or f'{one}s'}"
+
+
 def markdown_table(rows: Sequence[Row]) -> str:
     """Rows as a Markdown table."""
     names = list(rows[0])

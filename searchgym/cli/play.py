@@ -14,7 +14,7 @@ import typer
 from ..envs.info import outcome_info
 from ..plugins import register
 from .options import Overrides, overrides
-from .output import JsonFlag, console, plain, print_json, with_examples, working
+from .output import JsonFlag, console, counted, plain, print_json, with_examples, working
 from .targets import is_documents, make_search_env
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ class Game:
             return
         right = sum(o["em"] == 1.0 for o in self.outcomes)
         f1 = sum(o["f1"] for o in self.outcomes) / n
-        hints = f" · {_counted(self.hints, 'hint')}" if self.hints else ""
-        searches = _counted(sum(o["queries"] for o in self.outcomes), "search", "es")
+        hints = f" · {counted(self.hints, 'hint')}" if self.hints else ""
+        searches = counted(sum(o["queries"] for o in self.outcomes), "search", "searches")
         self._print(
             f"[bold]Score: {right} of {n} right[/bold] · mean F1 {f1:.2f} · {searches}{hints}"
         )
@@ -229,7 +229,7 @@ class Game:
         episode = self.env.episode
         left = episode.queries_left
         searches = "" if left is None else f" · {left} searches left"
-        return f"{_counted(episode.turns_left, 'turn')} left{searches}"
+        return f"{counted(episode.turns_left, 'turn')} left{searches}"
 
     def _news(self) -> None:
         segments = self.env.episode.contexts.segments
@@ -287,13 +287,9 @@ class Game:
             )  # fmt: skip
         pages = [corpus.passage(e).title for e in task.evidence if e in corpus]
         way = f"it stands in {' → '.join(pages)}" if pages else "no page is known to hold it"
-        took = _counted(episode.queries, "search", "es")
+        took = counted(episode.queries, "search", "searches")
         self._panel(f"The answer: {task.answers[0]}\n{took}; {way}", title, colour)
         self.outcomes.append(
             {"task_id": task.id, "question": task.question, "queries": episode.queries}
             | plain({k: v for k, v in outcome.items() if k != "infra_error"})
         )
-
-
-def _counted(number: int, what: str, plural: str = "s") -> str:
-    return f"{number} {what}{plural * (number != 1)}"

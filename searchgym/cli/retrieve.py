@@ -10,8 +10,17 @@ import typer
 
 from ..errors import DataError
 from ..plugins import register
-from .options import DataDir, overrides
-from .output import JsonFlag, print_json, print_table, progress, say, with_examples, working
+from .options import DataDir, Settings, json_or_text, overrides, set_option
+from .output import (
+    JsonFlag,
+    counted,
+    print_json,
+    print_table,
+    progress,
+    say,
+    with_examples,
+    working,
+)
 
 if TYPE_CHECKING:
     from ..corpora.beir import Topics
@@ -62,9 +71,7 @@ def retrieve(
     ] = None,
     data_dir: DataDir = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", metavar="KEY=VALUE",
-                     help="Set an option of every engine: k1=1.2, stemmer=german. Repeatable."),
+        Settings, set_option("Set an option of every engine: k1=1.2, stemmer=german.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
@@ -76,7 +83,6 @@ def retrieve(
     from ..engines.registry import build_engine
     from ..evaluation.formats import write_run
     from ..evaluation.retrieval import measure_retrieval
-    from .transfer import json_or_text
 
     with working(f"reading {source} …"):
         topics = _topics(source, queries, qrels, split, data_dir)
@@ -110,7 +116,7 @@ def _print(found: Mapping[str, Retrieval], topics: Topics, as_json: bool) -> Non
     notes = list(topics.notes)
     if own := max(retrieval.own for retrieval in found.values()):
         notes.append(
-            f"{_counted(own, 'query', 'queries')} found the passage with their own id, which BEIR "
+            f"{counted(own, 'query', 'queries')} found the passage with their own id, which BEIR "
             "leaves out; --keep-own ranks it"
         )
     beside = {name: differences(found[name], found[first]) for name in others}
@@ -132,8 +138,8 @@ def _print(found: Mapping[str, Retrieval], topics: Topics, as_json: bool) -> Non
     ]
     print_table(
         f"{', '.join(found)} on {facts['corpus']}: "
-        f"{_counted(facts['queries'], 'query', 'queries')}, "
-        f"{_counted(facts['passages'], 'passage', 'passages')}",
+        f"{counted(facts['queries'], 'query', 'queries')}, "
+        f"{counted(facts['passages'], 'passage', 'passages')}",
         rows,
     )
     for note in notes:
@@ -150,10 +156,6 @@ def _facts(retrieval: Retrieval, topics: Topics) -> dict[str, Any]:
 
 def _plain(means: Mapping[str, Interval]) -> dict[str, Any]:
     return {name: value._asdict() for name, value in means.items()}
-
-
-def _counted(number: int, one: str, more: str) -> str:
-    return f"{number:,} {one if number == 1 else more}"
 
 
 def _topics(

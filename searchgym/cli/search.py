@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..objects import is_path
 from ..plugins import register
-from .options import DataDir, overrides
-from .output import JsonFlag, print_json, say, with_examples, working
+from .options import DataDir, Settings, overrides, set_option
+from .output import JsonFlag, counted, print_json, say, with_examples, working
+from .targets import corpus, is_documents
 
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
@@ -41,12 +41,7 @@ def search(
     engine: Annotated[str, typer.Option(help="An engine's name.")] = "bm25",
     full: Annotated[bool, typer.Option("--full", help="Show whole passages.")] = False,
     data_dir: DataDir = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", "-s", metavar="KEY=VALUE", help="An option of the engine. Repeatable."
-        ),
-    ] = None,
+    settings: Annotated[Settings, set_option("An option of the engine.")] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Search documents: text, Markdown, HTML, PDF, Word, tables; in any language.
@@ -78,33 +73,13 @@ def searchable(
 
         index = FolderIndex(name, engine)
         return index.corpus, Searcher(index.corpus, index.engine)
-    from .targets import corpus, corpus_card
-
-    card = corpus_card(name)
-    split = "public" if card is not None and card.body["kind"] == "real" else "train"
-    passages = corpus(name, split, data_dir)
+    passages = corpus(name, None, data_dir)
     return passages, Searcher(passages, engine)
-
-
-def is_documents(name: str) -> bool:
-    """Return whether a name means documents (a folder, a text, a PDF file), not records."""
-    from ..corpora.load import beir_passages, holds_documents
-
-    path = Path(name)
-    known = is_path(name) or path.suffix or (path.is_dir() and not (path / "card.toml").exists())
-    if not known or not path.exists() or (path / "card.toml").is_file():
-        return False
-    if not is_path(name) and path.is_dir():
-        from ..cards import cards
-
-        if name in cards("corpora"):
-            return False
-    return beir_passages(path) is None and holds_documents(path)
 
 
 def loop(corpus: Corpus, searches: Any, *, k: int = 5, full: bool = False) -> None:
     """Ask for queries until the input ends; ``open N`` shows the document of hit N."""
-    count = f"{len(corpus):,} passage{'s' * (len(corpus) != 1)}"
+    count = counted(len(corpus), "passage")
     say(f"{count} of {corpus.name}. Type what you look for, 'open 2', or 'quit'.")
     hits: Ranking = ()
     while (line := _line()) is not None:

@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,7 @@ from ..objects import bare_hint, from_spec, own_folder
 from ..plugins import Registry, register
 from ..utils.trust import named_sources, registered_only
 from .live import Screen, quiet_loading
-from .options import Seconds, Settings, Trust, overrides, refuse_options, set_option
+from .options import Settings, Trust, fills, overrides, refuse_options, set_option
 from .output import (
     JsonFlag,
     print_facts,
@@ -43,6 +43,33 @@ if TYPE_CHECKING:
     from ..rl.trainer import Trainer
 
 _LM = "Language models, by a recipe"
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of a training."""
+
+    model: Annotated[str | None, typer.Option(rich_help_panel=_LM)] = None
+    """Model to train: a folder, a name of 'searchgym models' (smollm2-135m), or a hub name."""
+    env: Annotated[str | None, typer.Option(rich_help_panel=_LM)] = None
+    """Environment to train in. Default: SearchQA-v0."""
+    steps: Annotated[int | None, typer.Option(min=1, rich_help_panel=_LM)] = None
+    """Training steps. Default: the recipe's."""
+    log: Annotated[list[str] | None, typer.Option(rich_help_panel=_LM)] = None
+    """Also log to tensorboard, wandb or trackio. Repeatable."""
+    resume: Annotated[bool, typer.Option("--resume", rich_help_panel=_LM)] = False
+    """Go on with the run in --out."""
+    out: Path | None = None
+    """Folder of the run. Default: runs/NAME of a recipe or of a card that trains a language model,
+    else runs/train."""
+    seed: list[int] | None = None
+    """Fixes the run. Repeatable for cards: one agent per seed."""
+    seconds: Annotated[float | None, typer.Option(min=1)] = None
+    """Stop training after so many seconds. Runs are reproducible only without it."""
+    show: Annotated[bool, typer.Option("--open")] = False
+    """Follow the training in the browser (searchgym watch)."""
+
+
 OF_CARDS = frozenset({"card", "out", "seed", "seconds", "settings", "show", "as_json"})
 """Options for agents that learn by their cards."""
 REPORT_S = 60.0
@@ -63,8 +90,10 @@ _ENDS = ("", "seconds", "interrupted")
     "searchgym train candidate --seed 0 --seed 1 --out runs/two",
     "searchgym train ./my-agent -s config.episodes=20000 --json",
 )
+@fills("how", TrainOptions)
 def train(
     context: typer.Context,
+    how: TrainOptions,
     card: Annotated[
         str | None,
         typer.Argument(
@@ -73,43 +102,6 @@ def train(
             "that learns by itself (candidate). Left out with --resume.",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Model to train: a folder, a name of 'searchgym models' (smollm2-135m), or a hub "
-            "name.",
-            rich_help_panel=_LM,
-        ),
-    ] = None,
-    env: Annotated[
-        str | None,
-        typer.Option(help="Environment to train in. Default: SearchQA-v0.", rich_help_panel=_LM),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="Training steps. Default: the recipe's.", rich_help_panel=_LM),
-    ] = None,
-    log: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also log to tensorboard, wandb or trackio. Repeatable.", rich_help_panel=_LM
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out.", rich_help_panel=_LM)
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the run. Default: runs/NAME of a recipe or of a card that trains a "
-            "language model, else runs/train."
-        ),
-    ] = None,
-    seed: Annotated[
-        list[int] | None,
-        typer.Option(help="Fixes the run. Repeatable for cards: one agent per seed."),
-    ] = None,
-    seconds: Seconds = None,
     settings: Annotated[
         Settings,
         set_option(
@@ -120,9 +112,6 @@ def train(
         ),
     ] = None,
     trust: Trust = False,
-    show: Annotated[
-        bool, typer.Option("--open", help="Follow the training in the browser (searchgym watch).")
-    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Train a language model by a recipe, or an agent by its card.
@@ -141,24 +130,24 @@ def train(
         )  # fmt: skip
         learner = agent_card(card)
         trainer = trainer_of(learner)
-        home = out or Path("runs") / ("train" if hasattr(trainer, "climbers") else learner.id)
-        with watching(home, show):
-            trainer(learner, home, seed or (), settings, seconds=seconds, as_json=as_json)
+        home = how.out or Path("runs") / ("train" if hasattr(trainer, "climbers") else learner.id)
+        with watching(home, how.show):
+            trainer(learner, home, how.seed or (), settings, seconds=how.seconds, as_json=as_json)
         return
-    if seed is not None and len(seed) > 1:
+    if how.seed is not None and len(how.seed) > 1:
         raise CardError("one seed per folder: run again with another --seed and --out")
-    folder = out or Path("runs") / Path(card or "train").stem
+    folder = how.out or Path("runs") / Path(card or "train").stem
     plan = plan_of(
-        card, model=model, env=env, out=folder, resume=resume, steps=steps,
-        seed=seed[0] if seed else None, changes=overrides(settings), trust=trust,
+        card, model=how.model, env=how.env, out=folder, resume=how.resume, steps=how.steps,
+        seed=how.seed[0] if how.seed else None, changes=overrides(settings), trust=trust,
     )  # fmt: skip
-    if show and "save_rollouts" not in plan.train:  # the page shows the newest
+    if how.show and "save_rollouts" not in plan.train:  # the page shows the newest
         plan = replace(plan, train={**plan.train, "save_rollouts": 8})
     read: Any = nullcontext()
     if card is None or trust:  # what is built of a plan alone was named by the folder
         read = registered_only(folder / "run.json", trust=trust, sources=plan.sources)
-    with watching(folder, show and main_process()), read:
-        run(plan, folder, seconds=seconds, log=log or (), as_json=as_json)
+    with watching(folder, how.show and main_process()), read:
+        run(plan, folder, seconds=how.seconds, log=how.log or (), as_json=as_json)
 
 
 def is_recipe(name: str) -> bool:

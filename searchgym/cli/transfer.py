@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +15,17 @@ from ..errors import CardError, unknown
 from ..plugins import register
 from ..text import printable
 from .agents import contestant, named
-from .options import DataDir, Least1, Maybe1, Settings, fills, overrides, set_option, settings_of
+from .options import (
+    DataDir,
+    Least1,
+    Maybe1,
+    Settings,
+    fills,
+    json_or_text,
+    overrides,
+    set_option,
+    settings_of,
+)
 from .output import (
     JsonFlag,
     console,
@@ -265,16 +274,6 @@ def _ladder(
         keywords, data_dir=data_dir, cap=plan.questions, real_cap=plan.real_questions,
         engines=engines, **options,
     )  # fmt: skip
-
-
-def json_or_text(text: Any) -> Any:
-    """A JSON object where it is one, else the text."""
-    if text is None or not text.lstrip().startswith("{"):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise CardError(f"{text!r} is no JSON object: {error}") from None
 
 
 def _players(

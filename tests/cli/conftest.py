@@ -13,9 +13,10 @@ import pytest
 from searchgym import objects
 from searchgym.cli.main import run
 
+from .files import world
 from .forked import forks
 
-__all__ = ["forks"]  # a fixture
+__all__ = ["forks", "world"]  # fixtures
 
 SMALL = ["-s", "world.entities=400", "-s", 'tasks={"simple": 12, "chain-2": 12}']
 """Overrides that make any generated environment small."""

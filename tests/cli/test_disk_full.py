@@ -13,8 +13,8 @@ import pytest
 
 from searchgym.storage.files import out_of_space
 
+from .files import options
 from .forked import Finished, Server
-from .test_train_lm import options, world  # noqa: F401
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(120)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +55,7 @@ def test_eval(limited: Callable[..., Finished], tmp_path: Path) -> None:
 @pytest.mark.slow  # a checkpoint that does not fit: tests/rl/test_run_folder.py
 def test_train_and_report(
     limited: Callable[..., Finished],
-    world: Path,  # noqa: F811
+    world: Path,
     tmp_path: Path,
 ) -> None:
     run = tmp_path / "run"

@@ -19,19 +19,19 @@ from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError, MissingExtraError
 from searchgym.evaluation.result import EvalResult
 from searchgym.types import ABSTAIN, Task
-from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
+from tests.cli.conftest import SMALL, Cli
 from tests.small import CORPUS
 
 
 @pytest.fixture
-def run(cli: Cli, tmp_path: Path) -> Path:  # noqa: F811
+def run(cli: Cli, tmp_path: Path) -> Path:
     """The folder of an evaluation of two agents."""
     done = cli("eval", "SearchQA-v0", "-a", "rules", "-a", "oracle", *SMALL, "--out", tmp_path)
     assert done.code == 0, done.err
     return tmp_path
 
 
-def test_a_run_and_judgements_measure_as_the_evaluation_did(cli: Cli, run: Path) -> None:  # noqa: F811
+def test_a_run_and_judgements_measure_as_the_evaluation_did(cli: Cli, run: Path) -> None:
     assert (
         cli("export", run / "rules.trajectories.jsonl", "--to", "trec", "-o", run / "r").code == 0
     )
@@ -50,7 +50,7 @@ def test_a_run_and_judgements_measure_as_the_evaluation_did(cli: Cli, run: Path)
     assert "1 questions are not in it" in told.err
 
 
-def test_browsecomp_plus_files_there_and_back(cli: Cli, run: Path) -> None:  # noqa: F811
+def test_browsecomp_plus_files_there_and_back(cli: Cli, run: Path) -> None:
     out = run / "submitted"
     source = run / "oracle.trajectories.jsonl"
     assert cli("export", source, "--to", "browsecomp-plus", "-o", out).code == 0
@@ -68,7 +68,7 @@ def test_browsecomp_plus_files_there_and_back(cli: Cli, run: Path) -> None:  # n
     assert (again.code, "holds JSON files already" in again.err) == (2, True)
 
 
-def test_run_files_of_others(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_run_files_of_others(cli: Cli, tmp_path: Path) -> None:
     """Explanation, answer and confidence in one text; another without; one that never ended."""
     questions = tmp_path / "q.jsonl"
     records = [
@@ -111,7 +111,7 @@ def test_run_files_of_others(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
     assert "question '7' is also in" in twice.err
 
 
-def test_trajectories_as_a_table_and_back(cli: Cli, run: Path) -> None:  # noqa: F811
+def test_trajectories_as_a_table_and_back(cli: Cli, run: Path) -> None:
     source, table = run / "rules.trajectories.jsonl", run / "t.parquet"
     assert cli("export", source, "--to", "parquet", "-o", table).code == 0
     rows = pq.read_table(table).to_pylist()
@@ -126,7 +126,7 @@ def test_trajectories_as_a_table_and_back(cli: Cli, run: Path) -> None:  # noqa:
     assert (both.code, "holds 4 files of trajectories" in both.err) == (2, True)
 
 
-def test_search_r1_questions_there_and_back(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_search_r1_questions_there_and_back(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "train.parquet"
     assert cli("export", "SearchQA-v0", "--to", "search-r1", "-o", path, *SMALL).code == 0
     row = pq.read_table(path).to_pylist()[0]
@@ -160,7 +160,7 @@ def test_search_r1_questions_there_and_back(cli: Cli, tmp_path: Path) -> None:  
     assert done.json[0]["questions"] == 4
 
 
-def test_search_r1_scores_seven_data_sources(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_search_r1_scores_seven_data_sources(cli: Cli, tmp_path: Path) -> None:
     """Its trainer refuses others: ``_select_rm_score_fn`` in its ``verl/trainer/main_ppo.py``."""
     path = tmp_path / "train.parquet"
     command = ("export", "SearchQA-v0", "--to", "search-r1", "-o", path, *SMALL)
@@ -251,7 +251,7 @@ def test_files_that_are_no_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         load_questions(path)
 
 
-def test_mistakes_of_people_are_one_line(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_mistakes_of_people_are_one_line(cli: Cli, tmp_path: Path) -> None:
     wrong = cli("export", "SearchQA-v0", "--to", "trek", "-o", tmp_path / "x")
     assert (wrong.code, "Did you mean 'trec'" in wrong.err) == (2, True)
     none = cli("export", "SearchQA-v0", "--to", "trec", "-o", tmp_path / "x")

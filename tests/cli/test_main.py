@@ -17,7 +17,8 @@ import typer
 from click.testing import CliRunner
 
 import searchgym
-from searchgym.cli.main import build
+from searchgym.cli.main import build, run
+from searchgym.errors import CardError
 from tests.cli.conftest import SMALL, Cli
 
 
@@ -134,24 +135,10 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(
     assert done.out == ""
 
 
-def subprocess_cli(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "searchgym", *arguments],
-        capture_output=True, text=True, timeout=120, check=False, **options,
-    )  # fmt: skip
-
-
-def test_a_real_process_exits_with_2_and_without_a_traceback() -> None:
-    done = subprocess_cli("show", "SimpelQA-v0")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Did you mean" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_a_traceback_is_shown_where_asked_for() -> None:
-    done = subprocess_cli("--traceback", "show", "SimpelQA-v0")
-    assert done.returncode != 0
-    assert "Traceback" in done.stderr
+def test_a_traceback_is_shown_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEARCHGYM_TRACEBACK", "")
+    with pytest.raises(CardError, match="Did you mean"):
+        run(["--traceback", "show", "SimpelQA-v0"])
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:
@@ -205,26 +192,22 @@ def test_an_interrupt_while_modules_are_imported_is_no_traceback(
     assert capsys.readouterr().err == "searchgym: interrupted\n"
 
 
-def test_an_agent_in_a_file_of_this_folder_plays(tmp_path: Path) -> None:
+def test_an_agent_in_a_file_of_this_folder_plays(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the installed command, whose own folder, not this one, is where Python looks first."""
     (tmp_path / "mine.py").write_text(
         "def agent(prompt):\n    return '<answer>' + prompt[:3] + '</answer>'\n"
         "def unclear(text):\n    return text\n",
         encoding="utf-8",
     )
-    command = Path(sys.executable).with_name("searchgym")
-
-    def play(name: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(command), "eval", "SearchQA-v0", "-a", f"mine:{name}", "-n", "3", "--json",
-             *SMALL],
-            cwd=tmp_path, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-
-    done = play("agent")
+    command = str(Path(sys.executable).with_name("searchgym"))
+    asked = ["eval", "SearchQA-v0", "-n", "3", "--json", *SMALL, "-a"]
+    done = subprocess.run(
+        [command, *asked, "mine:agent"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert '"em"' in done.stdout
-    done = play("unclear")
-    assert done.returncode == 2
-    assert "whose one parameter is called" in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.chdir(tmp_path)
+    wrong = cli(*asked, "mine:unclear")
+    assert (wrong.code, "whose one parameter is called" in wrong.err) == (2, True)

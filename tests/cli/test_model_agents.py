@@ -1,6 +1,5 @@
 """Language models from the command line: started and refused, adapters, how agents are asked."""
 
-# ruff: noqa: F811  (a fixture that another file defines)
 from __future__ import annotations
 
 import json
@@ -19,8 +18,8 @@ from searchgym.rl.log import read_log
 from tests.llms.server import free_port
 
 from .conftest import SMALL, Cli
+from .files import options, own
 from .forked import Server
-from .test_train_lm import options, own, world  # noqa: F401  (a fixture)
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(180)]
 

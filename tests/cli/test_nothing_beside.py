@@ -16,8 +16,7 @@ from searchgym_agents.candidate.agent import CandidateAgent
 from searchgym_agents.candidate.features import FeatureBuilder
 
 from .conftest import SMALL, Cli
-from .test_train_lm import options as trained
-from .test_train_lm import world  # noqa: F401
+from .files import options as trained
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -122,7 +121,7 @@ def test_reading_commands_write_nothing_beside(
 
 def test_training_writes_into_its_own_folder_only(
     cli: Cli,
-    world: Path,  # noqa: F811
+    world: Path,
     home: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -17,7 +17,7 @@ from searchgym.rl.recipe_files import read, recipe_files
 from searchgym.utils import trust
 
 from .conftest import SMALL, Cli
-from .test_train_lm import options, world  # noqa: F401
+from .files import options
 
 POPEN = 'use = "subprocess:Popen"\n'
 QUICK = ["-n", "4", "--closed-book", "none", *SMALL]
@@ -143,7 +143,7 @@ class Mine(Constant):
 
 
 @pytest.fixture
-def run(cli: Cli, world: Path, here: Path) -> Path:  # noqa: F811
+def run(cli: Cli, world: Path, here: Path) -> Path:
     """One step of a small model."""
     out = here / "run"
     done = cli("train", "grpo", *options(world, "--out", out, "--steps", 1, "-s", "rollout.size=2"))
@@ -187,7 +187,7 @@ def test_a_runs_folder_runs_no_command(cli: Cli, run: Path, here: Path) -> None:
 
 
 def test_a_run_with_parts_of_ones_own_is_resumed_by_trust_and_the_same_code(
-    cli: Cli, world: Path, here: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    cli: Cli, world: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     ran = here / "ran"
     (here / "own_schedule.py").write_text(SCHEDULE.format(ran=str(ran)))

@@ -80,7 +80,7 @@ def audit(
     queries where the task has some, choosing best: an upper bound for agents that search so.
     [bold]--set[/bold] gives options of the environment, or of the world with --prove.
     """
-    from searchgym.cli.transfer import json_or_text
+    from searchgym.cli.options import json_or_text
     from searchgym.engines.registry import build_engine
     from searchgym.evaluation.play import spread
 

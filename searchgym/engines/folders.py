@@ -1,7 +1,7 @@
 """A folder of documents with an index of it, both kept in the user's cache and brought up to date.
 
-Of a changed folder only the changed files are read, and only their passages analysed or encoded;
-what comes out equals an index built anew (``engines.passage_cache``).
+Of a changed folder only the changed files are read, and only their passages analysed or encoded
+(``engines.passage_cache``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Store of engines' work on each passage, so that a changed corpus costs only what changed in it.
 
-A passage is known by the digest of its indexed text. An engine built with what was kept equals one
-built anew, bit for bit: terms and vectors of a passage depend on nothing but its text.
+A passage is known by the digest of its indexed text. A BM25 engine built with what was kept equals
+one built anew, bit for bit; of a dense engine the last bits of vectors depend on what was encoded
+together.
 """
 
 from __future__ import annotations

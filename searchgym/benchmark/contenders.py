@@ -81,9 +81,7 @@ def conclude(
     contenders = [n for n in table.agents if n not in BARS and n not in untrained.values()]
     table.baselines = baselines(table, contenders, untrained, baseline)
     traits = lacks(table, ladder.rungs, contenders, out / "lacks.json", seed=seed)
-    scripts = [name for name in SCRIPTS if name in table.agents]
-    pairs = [c for n in table.baselines
-             for c in table.contrasts(n, [s for s in scripts if s != n])]  # fmt: skip
+    pairs = table.against_scripts()
     return traits, save_report(out, table, learned=ready.learned, contrasts=pairs)
 
 

@@ -89,11 +89,8 @@ def stands_of(table: TransferTable) -> Standings:
         for rung in table.rungs for agent in (*table.baselines, *scripts)
         if (cell := table.cell(rung, agent, "f1")) is not None and cell.n
     ]  # fmt: skip
-    pairs = [
-        {**c._asdict(), "difference": c.difference._asdict()}
-        for agent in table.baselines
-        for c in table.contrasts(agent, [s for s in scripts if s != agent])
-    ]
+    pairs = [{**c._asdict(), "difference": c.difference._asdict()}
+             for c in table.against_scripts()]  # fmt: skip
     return standings(cells, pairs)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..charts.figure import to_csv
+from ..charts.palette import SCRIPTS
 from ..errors import MissingExtraError
 from ..evaluation.comparison import unreadable
 from ..evaluation.differences import crossed_interval, crossed_p, holm
@@ -126,6 +127,15 @@ class TransferTable:
             ):
                 out.append(Contrast(rung, agent, other, metric, interval, p, adjusted))
         return out
+
+    def against_scripts(self) -> list[Contrast]:
+        """F1 of the agents that have a baseline against that of each scripted agent."""
+        scripts = [name for name in SCRIPTS if name in self.agents]
+        return [
+            contrast
+            for agent in self.baselines
+            for contrast in self.contrasts(agent, [s for s in scripts if s != agent])
+        ]
 
     def drops(self, metric: str = "f1") -> list[Drop]:
         """Return what each step of the ladder costs each agent that has played both rungs."""

@@ -13,11 +13,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, NamedTuple
 
 from ..dialects.escape import without_thoughts
-from ..errors import CardError, EvaluationError
-from ..objects import check_options
+from ..errors import EvaluationError, unknown
 from ..types import Failure, Task
 from .decisions import Confusion
 from .metrics import Row
@@ -65,11 +65,11 @@ class LLMJudge:
                 "-s judge.base_url=http://127.0.0.1:8000/v1 -s judge.model=NAME"
             )
         from ..llms.openai_chat import ChatClient
+        from ..llms.openai_server import ModelServer
 
-        try:
-            check_options("judge", ChatClient, options, complete=False)
-        except CardError as error:
-            raise EvaluationError(str(error)) from error
+        known = {*signature(ChatClient).parameters, *signature(ModelServer).parameters}
+        for name in options.keys() - known:
+            raise EvaluationError(unknown("option of the judge", name, known - {"connection"}))
         self.client = ChatClient(base_url, model, **options)
 
     @property

@@ -2,7 +2,7 @@
 
 ``sources`` reads folders; ``training``, ``evaluations`` (with ``scores``) and ``ladders`` (with
 ``findings``) say what is shown of each kind; ``searchgym.charts`` draws it (Vega-Altair);
-``episodes`` leads from numbers to episodes; ``page`` puts it on the shell of ``searchgym.web``.
+``report`` holds its parts; ``page`` puts it on the shell of ``searchgym.web``.
 """
 
 from __future__ import annotations

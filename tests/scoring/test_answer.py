@@ -76,19 +76,14 @@ def test_refusals_in_typical_wordings(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "no", "yes", "The answer is no.", "none", "0", "not", "the answer", "I know the answer",
-     "unanswerable or Paris", "I don't know, but I think it is Paris.", "unanswerable yes",
+     "Paris", "unanswerable or Paris", "I don't know, but I think it is Paris.", "unanswerable yes",
      "No, it is not", "Not Paris", "It is certain", "0; no answer"],
 )  # fmt: skip
 def test_what_is_no_refusal(text: str) -> None:
     assert score_answer(_task(abstain=True), text) == {"em": 0, "f1": 0, "cover_em": 0}
 
 
-def test_refusals() -> None:
-    refuse = _task(abstain=True)
-    for text in ("I don't know.", "unanswerable", "No answer"):
-        assert score_answer(refuse, text) == {"em": 1, "f1": 1, "cover_em": 1}
-    assert score_answer(refuse, "Paris") == {"em": 0, "f1": 0, "cover_em": 0}
-    assert score_answer(refuse, "unanswerable or Paris")["cover_em"] == 0
-    assert score_answer(_task("Paris"), "unknown") == {"em": 0, "f1": 0, "cover_em": 0}
-    # "Unknown" may be a real answer (a song, an artist)
+def test_a_refusal_may_be_a_real_answer() -> None:
+    """A song, an artist."""
     assert score_answer(_task("The Unknown"), "unknown")["em"] == 1
+    assert score_answer(_task("Paris"), "unknown") == {"em": 0, "f1": 0, "cover_em": 0}

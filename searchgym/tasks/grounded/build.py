@@ -1,0 +1,366 @@
+"""Tasks from any corpus: questions that rules make of its pages, each checked against the text.
+
+A question is kept if its answer stands on its last page and not in the question, if a search finds
+its first page and each further page by its name, if no single search finds both pages of a bridge,
+and if no other passage among the first fifty states another value of what is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from ...errors import TaskError, unknown
+from ...seeding import derive, stream, unit
+from ...text import normalise_answer
+from ...types import ABSTAIN, Passage, Ranking, Split, Task
+from ..taskset import TaskSet
+from .language import language
+from .pages import Pages, TextPage
+from .questions import Draft, Link, Questions
+
+FAMILIES = (
+    "chain", "bridge_comparison", "intersection", "bridge", "comparison", "yes_no", "fact", "gap",
+    "unanswerable",
+)  # fmt: skip
+"""Families in the order in which they are made: pages that few questions fit serve those first."""
+SHARES: Mapping[str, float] = {"train": 0.7, "dev": 0.1, "test": 0.2}
+"""Shares of pages in each split; a task's pages are all of its own split."""
+FIRST, LOOKED_AT = 3, 50
+"""Hits in which a gold page is found, and hits in which no rival may state another answer."""
+MAKERS = frozenset({"director", "author", "writer", "performer", "composer", "founder"})
+
+Search = Callable[[Sequence[str], int], Sequence[Ranking]]
+"""Queries and a number of hits → their rankings."""
+
+
+class GroundedTasks(NamedTuple):
+    """Tasks made from a corpus, and what became of the others."""
+
+    tasks: TaskSet
+    withheld: frozenset[str]
+    """Passages that the unanswerable questions lack: they must be searched without them."""
+    refused: Mapping[str, int]
+    """Reason → number of drafts that were refused for it."""
+    made: Mapping[str, int]
+    """Family → number of tasks."""
+
+
+def ground(
+    passages: Iterable[Passage],
+    counts: Mapping[str, int],
+    search: Search,
+    *,
+    name: str = "text",
+    seed: int = 0,
+    split: Split = "train",
+    at_most: bool = False,
+    descriptions: Mapping[str, str] | None = None,
+    per_page: int = 2,
+    rules: str = "english",
+) -> GroundedTasks:
+    """Make checked questions from passages.
+
+    Args:
+        passages: Any text; passages of equal title are parts of one article.
+        counts: Family (:data:`FAMILIES`) → number of tasks.
+        search: Finds passages, as ``engine.search`` does.
+        name: Start of the tasks' ids.
+        seed: Equal seeds give equal tasks. Which pages a split has depends on their titles alone.
+        split: Pages that are asked about: those of "train", "dev" or "test".
+        at_most: Take fewer tasks where there are not so many, instead of an error.
+        descriptions: Passage id → what its page is about in a few words, where that is known.
+        per_page: Most tasks that end on one page.
+        rules: A language's.
+
+    Raises:
+        TaskError: an unknown family, a number that is not positive, or too few tasks.
+    """
+    for family, number in counts.items():
+        if family not in FAMILIES:
+            raise TaskError(unknown("family of questions from text", str(family), FAMILIES))
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise TaskError(f"{family}: expected a number of tasks, got {number!r}")
+    if split not in SHARES:
+        raise TaskError(unknown("split", split, SHARES))
+    pages = Pages(passages, language(rules), descriptions)
+    builder = _Builder(pages, search, split, seed, per_page)
+    kept: list[tuple[str, Draft, tuple[str, ...]]] = []
+    # Pages that are withheld serve no other question: those that need them are made last.
+    for family in sorted(counts, key=FAMILIES.index):
+        found = list(islice(builder.checked(family, counts[family]), counts[family]))
+        if len(found) < counts[family] and not at_most:
+            raise TaskError(
+                f"{name}: {counts[family]} {family} questions were asked for and {len(found)} can "
+                f"be made of its {split} pages ({builder.reasons()}); ask for fewer, or give "
+                "at_most: true"
+            )
+        kept += [(family, *each) for each in found]
+    order = stream(seed, "grounded", split, "order").permutation(len(kept))
+    tasks = [
+        _task(f"{name}-{split}-{number}", *kept[place], split) for number, place in enumerate(order)
+    ]
+    withheld = frozenset(
+        page.id
+        for family, draft, _ in kept
+        if family == "unanswerable"
+        for page in pages.all
+        if page.title == draft.pages[0].title
+    )
+    made = Counter(family for family, _, _ in kept)
+    return GroundedTasks(TaskSet(tasks), withheld, dict(builder.refused), dict(made))
+
+
+def _task(
+    key: str, family: str, draft: Draft, queries: tuple[str, ...], split: Split
+) -> Task:
+    meta = {"rule": draft.rule, "titles": [page.title for page in draft.pages]}
+    if draft.asked:
+        meta["relation"] = draft.asked
+    if family == "unanswerable":
+        meta["withheld_answers"] = list(draft.answers)
+        return Task(
+            key, draft.question, (ABSTAIN,), family=family, split=split, should_abstain=True,
+            meta=meta,
+        )  # fmt: skip
+    hops = 2 if family == "bridge_comparison" else len(draft.pages)
+    return Task(
+        key, draft.question, draft.answers, tuple(page.id for page in draft.pages), queries,
+        family, hops, split, meta=meta,
+    )  # fmt: skip
+
+
+class _Builder:
+    """Drafts of each family, and the checks that they pass."""
+
+    BATCH = 128
+    TRIES = 40
+    """Drafts a task that is asked for, at most."""
+
+    def __init__(
+        self, pages: Pages, search: Search, split: str, seed: int, per_page: int
+    ) -> None:
+        self.pages, self.search, self.split, self.per_page = pages, search, split, per_page
+        self.seed = seed
+        self.rng = stream(seed, "grounded", split)
+        self.questions = Questions(pages, self.rng)
+        self.refused: Counter[str] = Counter()
+        self.asked: set[str] = set()
+        self.used: Counter[str] = Counter()
+        self.by_id = {page.id: page for page in pages.all}
+        self._links: list[Link] | None = None
+
+    def reasons(self) -> str:
+        """The commonest reasons for which drafts were refused."""
+        return "; ".join(f"{reason}: {n}" for reason, n in self.refused.most_common(3))
+
+    # -- drafts ----------------------------------------------------------------------------------
+    def own(self, page: TextPage) -> bool:
+        """Check that a page is of the split."""
+        drawn, end = unit(derive(0, "split of a page", page.title)), 0.0
+        for split, share in SHARES.items():
+            end += share
+            if drawn < end:
+                return split == self.split
+        return self.split == "test"
+
+    def links(self) -> list[Link]:
+        if self._links is None:
+            found = self.questions.links()
+            self._links = [link for link in found if self.own(link.page) and self.own(link.to)]
+        return self._links
+
+    def drafts(self, family: str) -> Iterator[Draft | None]:
+        """Drafts of a family without end; None where a place gives none. Nothing if there is no
+        place at all."""
+        ask = self.questions
+        own = [page for page in self.pages.all if page.group and self.own(page)]
+        stating = [page for page in own if page.facts]
+        if family in ("fact", "unanswerable"):
+            yield from self._each(stating, ask.of_fact)
+        elif family == "gap":
+            yield from self._each(own, ask.gap)
+        elif family == "intersection":
+            yield from self._each([page for page in stating if len(page.facts) > 1], ask.intersection)
+        elif family == "bridge":
+            mentions = [m for m in ask.mentions() if self.own(m.page) and self.own(m.to)]
+            kinds = (
+                self._each(self.links(), ask.bridge),
+                self._each(mentions, ask.bridge_from_text),
+                self._each(self.links(), ask.bridge_to_name),
+            )
+            yield from _in_turn(kinds)
+        elif family == "chain":
+            after: dict[str, list[Link]] = defaultdict(list)
+            for link in self.links():
+                after[link.page.id].append(link)
+            pairs = [(one, two) for one in self.links() for two in after[one.to.id]]
+            yield from self._each(pairs, lambda pair: ask.chain(*pair))
+        elif family == "bridge_comparison":
+            made = [
+                link for link in self.links()
+                if link.fact.relation in MAKERS and "birth_date" in link.to.facts
+                and link.page.group == "work"
+            ]  # fmt: skip
+            yield from self._pairs(made, lambda link: link.fact.relation, ask.bridge_comparison)
+        elif family == "comparison":
+            kinds = tuple(
+                self._pairs(
+                    [page for page in stating if relation in page.facts],
+                    lambda page: page.kind,
+                    lambda one, two, relation=relation: ask.comparison(relation, one, two),
+                )
+                for relation in ask.rules.comparisons
+            )
+            yield from _in_turn(kinds)
+        else:
+            own = [page for page in own if page.group != "other"]
+            kinds = tuple(  # half of all pairs are alike
+                self._pairs(own, kind, ask.yes_no)
+                for kind in (
+                    lambda page: page.group,
+                    lambda page: f"{page.group} {page.nation or page.noun}",
+                )
+            )
+            yield from _in_turn(kinds)
+
+    def _each(self, places: Sequence, make: Callable) -> Iterator[Draft | None]:
+        while places:
+            for place in self.rng.permutation(len(places)):
+                yield make(places[place])
+
+    def _pairs(self, places: Sequence, kind: Callable, make: Callable) -> Iterator[Draft | None]:
+        """Drafts about two places of one kind."""
+        alike: dict[str, list] = defaultdict(list)
+        for place in places:
+            alike[kind(place)].append(place)
+        places = [place for place in places if len(alike[kind(place)]) > 1]
+        while places:
+            for one in self.rng.permutation(len(places)):
+                others = alike[kind(places[one])]
+                other = others[int(self.rng.integers(len(others)))]
+                yield make(places[one], other) if other is not places[one] else None
+
+    # -- checks ----------------------------------------------------------------------------------
+    def checked(self, family: str, wanted: int) -> Iterator[tuple[Draft, tuple[str, ...]]]:
+        """Drafts that pass, each with its gold queries."""
+        tried = islice(self.drafts(family), self.TRIES * wanted + 400)
+        while batch := list(islice(tried, self.BATCH)):
+            drafts = []
+            for draft in batch:
+                fault = "no form fits" if draft is None else self._fault(draft, family)
+                if fault:
+                    self.refused[fault] += 1
+                elif draft is not None:
+                    drafts.append(draft)
+            for draft, queries in self._found(drafts, family):
+                bare = normalise_answer(draft.question)
+                last = draft.pages[-1].title
+                if bare not in self.asked and self.used[last] < self._most(family):
+                    self.asked.add(bare)
+                    self.used[last] += self.per_page if family == "unanswerable" else 1
+                    yield draft, queries
+
+    def _most(self, family: str) -> int:
+        return 1 if family == "unanswerable" else self.per_page
+
+    def _fault(self, draft: Draft, family: str) -> str:
+        """What is wrong with a draft by its texts alone; "" if nothing."""
+        question, answers = normalise_answer(draft.question), draft.answers
+        bare = [normalise_answer(answer) for answer in answers]
+        compared = family in ("comparison", "bridge_comparison", "yes_no")
+        pages, words = draft.pages, set(question.split())
+        if not all(bare) or question in self.asked:
+            return "no answer, or asked before"
+        if len(draft.question) > 320 or self.used[pages[-1].title] >= self._most(family):
+            return "too long, or the page is used up"
+        if len({page.title for page in pages}) < len(pages):
+            return "twice the same page"
+        if re.search(r"\b(\w+) \1\b", question):
+            return "a word stands twice"
+        if compared:
+            return ""
+        if any(f" {answer} " in f" {question} " for answer in bare):
+            return "the answer is in the question"
+        if answers[0].islower() and set(bare[0].split()) & words:
+            return "a word of the answer is in the question"
+        if bare[0] not in normalise_answer(f"{pages[-1].title} {pages[-1].text}"):
+            return "the answer is not on the page"
+        if len(pages) > 1:
+            if f" {normalise_answer(pages[-1].name)} " in f" {question} ":
+                return "the last page is named"
+            if any(bare[0] in normalise_answer(page.text) for page in pages[:-1]):
+                if draft.rule not in ("name", "described"):
+                    return "the answer is on the first page, too"
+        return ""
+
+    def _found(
+        self, drafts: Sequence[Draft], family: str
+    ) -> Iterator[tuple[Draft, tuple[str, ...]]]:
+        names = [
+            name
+            for draft in drafts
+            for page in draft.pages
+            for name in (page.name, f"{page.name} {self.questions.noun(page)}")
+        ]
+        by_name = (
+            (name, {hit.passage.id for hit in ranking})
+            for name, ranking in zip(names, self.search(names, FIRST) if names else (), strict=True)
+        )
+        rankings = self.search([d.question for d in drafts], LOOKED_AT) if drafts else ()
+        for draft, ranking in zip(drafts, rankings, strict=True):
+            asked = [
+                next((name for name, ids in [next(by_name), next(by_name)] if page.id in ids), "")
+                for page in draft.pages
+            ]
+            first = {hit.passage.id for hit in ranking[:FIRST]}
+            begins, ends = draft.pages[0].id in first, draft.pages[-1].id in first
+            asks_for_name = draft.rule in ("title", "described", "intersection")
+            if not begins and (asks_for_name or family == "gap" or not asked[0]):
+                self.refused["the first page is not found"] += 1
+            elif not all(asked[1:]):
+                self.refused["a page is not found by its name"] += 1
+            elif family in ("bridge", "chain") and ends:
+                self.refused["one search finds all"] += 1
+            elif self._rival(draft, ranking, family == "unanswerable"):
+                self.refused["another passage states an answer"] += 1
+            else:
+                yield draft, (draft.question if begins else asked[0], *asked[1:])
+
+    def _rival(self, draft: Draft, ranking: Ranking, any_value: bool) -> bool:
+        """Check whether another passage states another value of the asked relation of the subject;
+        with ``any_value``, whether one names the subject and the answer."""
+        relation = self.pages.rules.relations.get(draft.asked)
+        subject, own = draft.pages[-1].name, {page.title for page in draft.pages}
+        known = [normalise_answer(answer) for answer in draft.answers]
+        for hit in ranking:
+            page = self.by_id.get(hit.passage.id)
+            if page is None or page.title in own:
+                continue
+            if any_value and subject in page.text and known[0] in normalise_answer(page.text):
+                return True
+            for sentence in page.sentences if relation and relation.pattern else ():
+                _, name, rest = sentence.partition(subject)
+                found = relation.pattern.search(rest[:200]) if name else None  # type: ignore[union-attr]
+                if found is None or re.search(r"[.;]", rest[: found.start()]):
+                    continue
+                value = normalise_answer(next(group for group in found.groups() if group))
+                if not any(value in answer or answer in value for answer in known):
+                    return True
+        return False
+
+
+def _in_turn(kinds: Sequence[Iterator[Draft | None]]) -> Iterator[Draft | None]:
+    """Items of several iterators in turn, until all have ended."""
+    left = list(kinds)
+    while left:
+        for each in list(left):
+            try:
+                yield next(each)
+            except StopIteration:
+                left.remove(each)

@@ -1,0 +1,136 @@
+"""Rules of a language for questions made from text, read from a table such as ``english.toml``."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import TaskError, unknown
+
+
+class Relation(NamedTuple):
+    """A relation that sentences state of their subject, and how it is asked."""
+
+    name: str
+    of: frozenset[str]
+    """Groups of pages that have it (person, work, place, org, other); empty: all."""
+    value: frozenset[str]
+    """Groups of pages that its value may name; empty: all."""
+    several: bool
+    """True if a sentence may list several values."""
+    time: bool
+    pattern: re.Pattern[str] | None
+    """Expression after the subject, its first group the value; None: read off the page's type."""
+    ask: tuple[str, ...]
+    noun: tuple[str, ...]
+    clause: tuple[str, ...]
+
+
+class Language:
+    """A language's words, spans, relations and forms of questions.
+
+    Args:
+        table: The parsed table; see ``english.toml``.
+    """
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        spans = table["spans"]
+        month, year = spans["months"], f"(?:{spans['year']})"
+        day = r"\d{1,2}"
+        word = f"(?:{spans['initial']})"
+        name = rf"(?:{word}(?: (?:(?:{spans['joins']}) )?{word})*(?:,? (?:Jr|Sr)\.)?)"
+        nation = "(?:" + "|".join(sorted(spans["nations"], key=len, reverse=True)) + ")"
+        parts = {
+            "name": name,
+            "place": rf"(?:(?:the )?{name}(?:, {name}){{0,2}})",
+            "year": year,
+            "month": f"(?:{month})",
+            "nation": rf"(?:{nation}(?:[ -]{nation})?)",
+            "date": (
+                rf"(?:{day} (?:{month}),? \d{{4}}|(?:{month}) {day},? \d{{4}}|(?:{month}) \d{{4}})"
+            ),
+        }
+        self._parts = parts
+        self.name, self.date, self.year, self.nation, self.month = (
+            self.expression(f"<{part}>") for part in ("name", "date", "year", "nation", "month")
+        )
+        self.number = re.compile(r"\d[\d,]*\d(?: million)?")
+        self.openers = frozenset(spans["openers"])
+        self.articles, self.pronouns = tuple(spans["articles"]), tuple(spans["pronouns"])
+        self.abbreviation = re.compile(rf"(?:\b[A-Z]|\b(?:{spans['abbreviations']}))\.$")
+        self.phrases: Mapping[str, Any] = table["phrases"]
+        verb = self.phrases["is"]
+        self.predicate = re.compile(
+            rf"(?<= )(?:{verb}) (?:an? |the |one of the )(?P<predicate>[^.;]+)"
+        )
+        self.is_verb = re.compile(rf",? (?:{verb}) ")
+        self.ends = re.compile(rf" (?:{self.phrases['ends']})\b|,|;|\(|$")
+        self.subordinate = re.compile(rf"\b(?:{self.phrases['subordinate']})\b")
+        self.cut = re.compile(rf" (?!(?:{self.phrases['follow']}|{self.phrases['ends']})\b)[a-z]")
+        self.lifetime = self.expression(rf"\([^()]*?(?:{self.phrases['lifetime']})")
+        self.comparisons: Mapping[str, Mapping[str, list[str]]] = table["comparisons"]
+        self.groups = {
+            noun: (group, kind if group in ("work", "person") else noun)
+            for group, kinds in table["nouns"].items()
+            for kind, nouns in kinds.items()
+            for noun in nouns
+        }
+        """Noun of a type → its group and kind."""
+        self.relations = {
+            name: Relation(
+                name,
+                frozenset(body.get("of", ())),
+                frozenset(body.get("value", ())),
+                body.get("several", False),
+                body.get("time", False),
+                self.expression(body["pattern"]) if "pattern" in body else None,
+                *(tuple(body.get(form, ())) for form in ("ask", "noun", "clause")),
+            )
+            for name, body in table["relations"].items()
+        }
+
+    def expression(self, pattern: str) -> re.Pattern[str]:
+        """A pattern in which ``<name>``, ``<date>``, … stand for the language's own."""
+        return re.compile(re.sub(r"<(\w+)>", lambda m: self._parts[m[1]], pattern))
+
+    def group(self, phrase: str) -> tuple[str, str, str]:
+        """Group, kind and last noun of a noun phrase: ``("work", "film", "comedy")``; the first two
+        are empty for a noun of no group."""
+        words = re.findall(r"[\w-]+", re.split(r"\s+and\s+", phrase)[0])
+        if not words:
+            return "", "", ""
+        noun = words[-1].lower()
+        for form in (noun, noun.removesuffix("s")):
+            if form in self.groups:
+                return (*self.groups[form], noun)
+        if len(words) > 1 and self.groups.get(words[-2].lower(), ("",))[0] == "person":
+            return "person", "person", noun  # "director general", "film maker and writer"
+        return "", "", noun
+
+    def noun_phrase(self, predicate: str) -> str:
+        """The start of a predicate up to its first preposition, clause or comma."""
+        found = self.ends.search(" " + predicate)
+        return (" " + predicate)[: found.start() if found else None].strip()
+
+
+@cache
+def language(name: str = "english") -> Language:
+    """The rules of a language; ``TaskError`` if there are none."""
+    folder = Path(__file__).parent
+    known = sorted(path.stem for path in folder.glob("*.toml"))
+    if name not in known:
+        raise TaskError(unknown("language of questions from text", name, known))
+    return Language(tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8")))
+
+
+def plural(noun: str) -> str:
+    """The plural of an English noun by its ending."""
+    if noun.endswith("s"):
+        return noun
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return noun[:-1] + "ies"
+    return noun + ("es" if noun.endswith(("ch", "sh", "x")) else "s")

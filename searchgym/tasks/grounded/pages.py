@@ -1,0 +1,261 @@
+"""What a page of text is about, and the facts that its sentences state of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ...text import bare_title, normalise_answer
+from ...types import Passage
+from .language import Language, Relation
+
+LONGEST = 400
+"""Characters of the longest sentence that is read: what a pattern costs stays bounded."""
+
+
+@dataclass
+class TextFact:
+    """A value that a sentence states of the page's subject."""
+
+    relation: str
+    value: str
+    sentence: int
+    others: tuple[str, ...] = ()
+    """Further values of a list."""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        return (self.value, *self.others)
+
+
+@dataclass
+class TextPage:
+    """A passage, taken apart."""
+
+    id: str
+    title: str
+    sentences: list[str]
+    group: str = ""
+    """person, work, place, org, other, or "" if unknown."""
+    kind: str = ""
+    noun: str = ""
+    """Noun of its type: "novelist", "film"."""
+    nation: str = ""
+    predicate: str = ""
+    about: int = -1
+    ends: list[int] = field(default_factory=list)
+    """Length of each sentence's subject if that is the page's own, else -1."""
+    """Sentence that says what the page is about."""
+    facts: dict[str, TextFact] = field(default_factory=dict)
+    words: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return bare_title(self.title)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.sentences)
+
+
+def split_sentences(text: str, rules: Language) -> list[str]:
+    """Sentences of a text; an abbreviation or an open parenthesis does not end one."""
+    found, start = [], 0
+    for end in re.finditer(r"[.!?][\"”]?\s+(?=[\"“(]?[A-Z0-9À-Þ])", text):
+        piece = text[start : end.end()].strip()
+        if rules.abbreviation.search(piece) or piece.count("(") > piece.count(")"):
+            continue
+        found.append(piece)
+        start = end.end()
+    return [*found, last] if (last := text[start:].strip()) else found
+
+
+def tidy(text: str) -> str:
+    """A text without blanks before punctuation, as tokenised sets have them."""
+    text = re.sub(r"\(\s+", "(", text)
+    text = re.sub(r"(\w)\(", r"\1 (", text)
+    text = re.sub(r"\s+([,.;)])", r"\1", text)
+    return " ".join(text.replace('""', '"').split())
+
+
+def subject_end(page: TextPage, place: int, rules: Language) -> int:
+    """Length of a sentence's subject if it is the page's own, else -1."""
+    sentence, name = page.sentences[place], page.name
+    for form in (name, *(f"{article} {name}" for article in rules.articles), f'"{name}"'):
+        if sentence.startswith(form) and not sentence[len(form) : len(form) + 1].isalnum():
+            owner = sentence[len(form) :].startswith(("'s", "’s"))
+            return -1 if owner else len(form)
+    if place == 0:
+        found = re.match(r"\"?[^.,;]{0,70}?\"?(?=[ ,]*\(|,? (?:is|was|are|were) )", sentence)
+        if found and set(_words(name)) & set(_words(found[0])):
+            return found.end()
+        return -1
+    for opening in (*rules.pronouns, f"The {page.noun}" if page.noun else ""):
+        if opening and sentence.startswith(opening) and _ends_word(sentence, len(opening)):
+            return len(opening)
+    last = name.split()[-1]
+    if page.group == "person" and sentence.startswith(last) and _ends_word(sentence, len(last)):
+        return -1 if sentence[len(last) + 1 : len(last) + 2].isupper() else len(last)
+    return -1
+
+
+def _ends_word(sentence: str, end: int) -> bool:
+    following = sentence[end : end + 1]
+    return not following.isalnum() and following not in ("'", "’")
+
+
+def _words(text: str) -> list[str]:
+    return normalise_answer(text).split()
+
+
+class Pages:
+    """The pages of a corpus, by title and by the values of their facts.
+
+    Args:
+        passages: What is read. Passages of equal title are parts of one article.
+        rules: The language's.
+        descriptions: Passage id → what its page is about in a few words, where that is known.
+    """
+
+    def __init__(
+        self,
+        passages: Iterable[Passage],
+        rules: Language,
+        descriptions: Mapping[str, str] | None = None,
+    ) -> None:
+        self.rules, self.all = rules, []
+        articles: dict[str, list[TextPage]] = defaultdict(list)
+        for passage in passages:
+            text = tidy(passage.text.removeprefix(passage.title + "\n"))
+            page = TextPage(passage.id, passage.title, split_sentences(text, rules))
+            self._classify(page, (descriptions or {}).get(passage.id, ""))
+            self.all.append(page)
+            articles[page.title].append(page)
+        for parts in articles.values():
+            self._share_type(parts)
+            for page in parts:
+                self._extract(page)
+        self.by_name: dict[str, list[TextPage]] = defaultdict(list)
+        for parts in articles.values():  # the part with most facts stands for an article
+            best = max(parts, key=lambda page: (len(page.facts), page.about >= 0))
+            self.by_name[best.name.lower()].append(best)
+        for page in self.all:
+            page.facts = {name: f for name, f in page.facts.items() if self._fits(f)}
+        self._stating: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        for page in self.all:
+            for fact in page.facts.values():
+                for value in fact.values:
+                    key = fact.relation, normalise_answer(value), page.noun
+                    self._stating[key].add(page.title)
+        self.usual = Counter(word for page in self.all for word in page.words)
+
+    def only(self, name: str) -> TextPage | None:
+        """The page of a name that no other page has."""
+        found = self.by_name.get(name.lower(), ())
+        return found[0] if len(found) == 1 else None
+
+    def stating(self, page: TextPage, fact: TextFact) -> set[str]:
+        """Titles of the pages of a page's type that state a fact's value."""
+        return self._stating[fact.relation, normalise_answer(fact.value), page.noun]
+
+    def _fits(self, fact: TextFact) -> bool:
+        """Check that a value which is a page is of a group that the relation may name."""
+        groups = self.rules.relations[fact.relation].value
+        page = self.only(fact.value)
+        return not groups or page is None or not page.group or page.group in groups
+
+    def related(self, one: TextPage, other: TextPage) -> bool:
+        """Check that two pages share a rare word beside the second's own name: a namesake of what
+        the first page means seldom does."""
+        shared = one.words & other.words - set(_words(other.name))
+        return any(self.usual[word] <= max(3, len(self.all) // 50) for word in shared)
+
+    # -- reading ---------------------------------------------------------------------------------
+    def _classify(self, page: TextPage, description: str) -> None:
+        rules = self.rules
+        page.words = frozenset(w for w in _words(page.text) if len(w) > 3)
+        for place, sentence in enumerate(page.sentences):
+            end = subject_end(page, place, rules)
+            if end < 0 or len(sentence) > LONGEST or (place and page.name not in sentence[:end]):
+                continue
+            flat = re.sub(r"\([^()]*\)", "", sentence)
+            found = rules.predicate.search(flat)
+            if found and found.start() < len(page.name) + (12 if place else 90):
+                page.about, page.predicate = place, found["predicate"].strip()
+                self._type(page, rules.noun_phrase(page.predicate))
+                break
+        if not page.group and description:
+            self._type(page, rules.noun_phrase(description))
+        if page.sentences and page.group in ("", "person", "other"):
+            first = page.sentences[max(page.about, 0)][:160]
+            if rules.lifetime.search(first) and subject_end(page, max(page.about, 0), rules) >= 0:
+                page.group = page.kind = "person"
+
+    def _type(self, page: TextPage, phrase: str) -> None:
+        nation = self.rules.nation.match(re.sub(r"^\d{4} ", "", phrase))
+        page.nation = page.nation or (nation[0] if nation else "")
+        page.group, page.kind, page.noun = self.rules.group(phrase)
+
+    @staticmethod
+    def _share_type(parts: list[TextPage]) -> None:
+        known = next((page for page in parts if page.about >= 0 and page.group), None)
+        for page in parts if known else ():
+            page.kind, page.group, page.noun = known.kind, known.group, known.noun  # type: ignore[union-attr]
+
+    def _extract(self, page: TextPage) -> None:
+        page.ends = [
+            subject_end(page, place, self.rules) if len(sentence) <= LONGEST else -1
+            for place, sentence in enumerate(page.sentences)
+        ]
+        for place, sentence in enumerate(page.sentences):
+            if page.ends[place] < 0:
+                continue
+            rest = sentence[page.ends[place] :]
+            for relation in self.rules.relations.values():
+                if relation.pattern is None or relation.name in page.facts:
+                    continue
+                if not relation.of or page.group in relation.of:
+                    self._match(page, relation, place, rest)
+        if page.about >= 0 and page.nation:
+            if page.group in self.rules.relations["nationality"].of:
+                page.facts["nationality"] = TextFact("nationality", page.nation, page.about)
+            occupation = self.rules.noun_phrase(page.predicate.removeprefix(page.nation).strip())
+            occupation = re.split(r" and ", occupation)[0]
+            if page.group == "person" and occupation.islower() and len(occupation.split()) < 4:
+                page.facts["occupation"] = TextFact("occupation", occupation, page.about)
+
+    def _match(self, page: TextPage, relation: Relation, place: int, rest: str) -> None:
+        rules = self.rules
+        assert relation.pattern is not None
+        found = relation.pattern.search(rest)
+        if found is None:
+            return
+        group = next(i for i in range(1, relation.pattern.groups + 1) if found[i])
+        value, after = found[group].strip(" ,"), rest[found.end(group) :]
+        early = relation.name in ("birth_date", "death_date")  # within the first parenthesis
+        if not early and rules.subordinate.search(rest[: found.start()]):
+            return
+        if relation.name == "birth_date" and found.start() > 80 and "born" not in found[0]:
+            return
+        if not self._whole(page, value, after):
+            return
+        others: tuple[str, ...] = ()
+        if relation.several:
+            name = rules.name.pattern
+            listed = re.match(rf"((?:, {name})*,? and {name})", after)
+            others = tuple(rules.name.findall(listed[1])) if listed else ()
+        page.facts[relation.name] = TextFact(relation.name, value, place, others)
+
+    def _whole(self, page: TextPage, value: str, after: str) -> bool:
+        """Check that a value is a name of its own and does not go on after where it was cut."""
+        rules, own, bare = self.rules, normalise_answer(page.name), normalise_answer(value)
+        goes_on = re.match(r"['’–-]\w|\"?['’]s\b| ?& ?[A-Z]|/\w| \d|: [A-Z]", after)
+        goes_on = goes_on or (" " not in value and rules.cut.match(after))
+        opener = value.split()[0] in rules.openers
+        known = rules.nation.fullmatch(value) or rules.month.fullmatch(value)
+        return not (
+            goes_on or opener or known or bare in own or own in bare or len(bare) < 3
+            or len(value.split()) > 9 or value.count('"') % 2
+        )  # fmt: skip

@@ -1,0 +1,407 @@
+"""Forms of questions about pages: facts, gaps, bridges, chains, comparisons, intersections.
+
+Each function returns a :class:`Draft`, or None where the page gives no such question. What a draft
+promises is checked in :mod:`searchgym.tasks.grounded.build`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...text import normalise_answer
+from .language import Language, plural
+from .pages import Pages, TextFact, TextPage
+
+PLACES = frozenset({"birth_place", "death_place", "located", "place", "headquarters"})
+"""Relations whose value may be "town, region, country": the town alone is right, too."""
+
+
+class Draft(NamedTuple):
+    """A question that is not checked yet."""
+
+    question: str
+    answers: tuple[str, ...]
+    pages: tuple[TextPage, ...]
+    """Gold pages in the order in which they are needed."""
+    rule: str
+    asked: str = ""
+    """Relation of the last page that is asked for, if it is one."""
+
+
+class Link(NamedTuple):
+    """A fact of one page whose value is another page."""
+
+    page: TextPage
+    fact: TextFact
+    to: TextPage
+
+
+class Mention(NamedTuple):
+    """The name of another page within a sentence about a page."""
+
+    page: TextPage
+    sentence: int
+    to: TextPage
+    start: int
+    end: int
+
+
+class Questions:
+    """Questions about the pages of a corpus.
+
+    Args:
+        pages: The corpus.
+        rng: Draws forms and facts.
+    """
+
+    def __init__(self, pages: Pages, rng: np.random.Generator) -> None:
+        self.pages, self.rng = pages, rng
+        self.rules: Language = pages.rules
+
+    # -- words -----------------------------------------------------------------------------------
+    def form(self, forms: Sequence[str], **values: str) -> str:
+        """A form of a question with its blanks filled."""
+        text = forms[int(self.rng.integers(len(forms)))].format(**values)
+        text = re.sub(r"\bthe (\w+) (?=the |this )", "", text)
+        return re.sub(r"\b(\w+) that is the \1\b", r"\1", text)
+
+    def noun(self, page: TextPage) -> str:
+        """What a page is, in one word: "film", "novelist", "person"."""
+        if page.group == "person":
+            return page.noun if page.noun in self.rules.groups else "person"
+        return page.noun or page.kind or "one"
+
+    def subject(self, page: TextPage) -> str | None:
+        """The page's name, told apart where several pages share it."""
+        if len(self.pages.by_name[page.name.lower()]) == 1:
+            return page.name
+        label = re.search(r"\(([^()]*)\)$", page.title)
+        return f"the {label[1]} {page.name}" if label else None
+
+    def sentence(self, question: str) -> str:
+        """A question as it is asked, one in eight as people type it."""
+        question = re.sub(rf"\bon (?={self.rules.year.pattern}\b)", "in ", " ".join(question.split()))
+        question = (question[0].upper() + question[1:]).replace(" ,", ",")
+        return question.lower().rstrip("?.") if self.rng.random() < 0.12 else question
+
+    def answers(self, fact: TextFact) -> tuple[str, ...]:
+        """Accepted forms: the value, its town, the other members of a list."""
+        town = [fact.value.split(",")[0]] if fact.relation in PLACES and "," in fact.value else []
+        return (fact.value, *town, *fact.others)
+
+    def article(self, phrase: str) -> str:
+        vowel = re.match(r"[aeiou](?!ni[^n]|s[ae]|u)|hono|hour", phrase.lower())
+        return ("an " if vowel else "a ") + phrase
+
+    def fact(self, page: TextPage) -> TextFact | None:
+        """One of a page's facts; what every person has is drawn less often."""
+        facts = list(page.facts.values())
+        if not facts:
+            return None
+        drawn = facts[int(self.rng.integers(len(facts)))]
+        if drawn.relation in ("nationality", "occupation") and self.rng.random() < 0.5:
+            return facts[int(self.rng.integers(len(facts)))]
+        return drawn
+
+    def described(self, page: TextPage, without: TextFact | None = None, most: int = 2) -> str:
+        """A page told by its type and one or two of its facts; "" if they do not single it out."""
+        facts = [f for f in page.facts.values() if self.rules.relations[f.relation].clause]
+        facts = [f for f in facts if f is not without]
+        chosen = [facts[i] for i in self.rng.permutation(len(facts))[:most]]
+        if not chosen or not any(self._stated_once(page, fact) for fact in chosen):
+            return ""
+        year = page.facts["year"].value + " " if "year" in page.facts else ""
+        nation = f"{page.nation} " if page.nation and self.rng.random() < 0.6 else ""
+        clauses = " and ".join(self._clause(fact) for fact in chosen)
+        return f"{year}{nation}{self.noun(page)} {clauses}"
+
+    def _clause(self, fact: TextFact) -> str:
+        return self.form(self.rules.relations[fact.relation].clause, V=fact.value)
+
+    def _stated_once(self, page: TextPage, fact: TextFact) -> bool:
+        return len(self.pages.stating(page, fact)) == 1
+
+    # -- one page --------------------------------------------------------------------------------
+    def of_fact(self, page: TextPage) -> Draft | None:
+        """Ask for a fact of a page, or for the page by its facts."""
+        subject, fact = self.subject(page), self.fact(page)
+        if not subject or fact is None:
+            return None
+        relation = self.rules.relations[fact.relation]
+        if self.rng.random() < 0.25 and page.noun and relation.clause:
+            told = self.described(page)
+            question = self.form(self.rules.phrases["title"], d=told)
+            return Draft(self.sentence(question), (page.name,), (page,), "title") if told else None
+        question = self.form(relation.ask, S=subject, k=self.noun(page))
+        if relation.time and self.rules.date.search(fact.value) and self.rng.random() < 0.3:
+            for opening in self.rules.phrases["when"]:
+                if question.startswith(opening):
+                    question = self.rules.phrases["year_of"] + question.removeprefix(opening)
+                    year = str(year_of(fact, self.rules))
+                    return Draft(self.sentence(question), (year,), (page,), "year", fact.relation)
+        answers = self.answers(fact)
+        return Draft(self.sentence(question), answers, (page,), "fact", fact.relation)
+
+    def gap(self, page: TextPage) -> Draft | None:
+        """Ask for a name, date or number that a sentence about the page states."""
+        subject = self.subject(page)
+        for place in self.rng.permutation(len(page.sentences)) if subject else ():
+            sentence = page.sentences[place]
+            end = page.ends[place]
+            if end < 0 or not 40 < len(sentence) < 260:
+                continue
+            body = re.sub(r"\s*\([^()]*\)", "", sentence[end:])
+            spans = self._spans(body, page)
+            if not spans or re.search(r"\b(?:he|she|his|her|their|its|this|these)\b", body[:25]):
+                continue
+            start, stop = spans[int(self.rng.integers(len(spans)))]
+            return self._gap(page, str(subject), body, start, stop)
+        return None
+
+    def _spans(self, body: str, page: TextPage) -> list[tuple[int, int]]:
+        """Start and end of the names, dates and numbers of a sentence that can be asked for."""
+        rules, own = self.rules, normalise_answer(page.name)
+        kinds = "|".join(e.pattern for e in (rules.date, rules.year, rules.number, rules.name))
+        quoted = [m.span() for m in re.finditer(r'"[^"]*"', body)]
+        found = []
+        for span in re.finditer(rf"(?<=[ \"(])(?:{kinds})(?=[ ,.;\")])", body):
+            text, bare = span[0], normalise_answer(span[0])
+            if text.split()[0] in rules.openers or bare in own or own in bare:
+                continue
+            if rules.nation.fullmatch(text) or rules.month.fullmatch(text):
+                continue
+            if re.match(r"['’]| \d| [A-Z&]|, [A-Z]\w+,", body[span.end() :]):
+                continue  # it goes on
+            if " " not in text and rules.cut.match(body, span.end()):
+                continue  # "the medieval Balkan states"
+            if any(a < span.end() and span.start() < b and (a + 1, b - 1) != span.span() for a, b in quoted):
+                continue  # a part of a title
+            found.append(span.span())
+        return found
+
+    def _gap(self, page: TextPage, subject: str, body: str, start: int, stop: int) -> Draft:
+        phrases, rules = self.rules.phrases, self.rules
+        text, before, after = body[start:stop], body[:start], body[stop:].rstrip(" .")
+        if len(after) > 110 and (comma := after.find(",", 40)) > 0:
+            after = after[:comma]
+        blank = phrases["blank"]
+        named = self.pages.only(text)
+        if rules.date.fullmatch(text):
+            asked = blank["date"] if re.search(r"\d .*\d", text) else ""
+        elif rules.year.fullmatch(text):
+            asked = blank["year"]
+        elif rules.number.fullmatch(text):
+            asked = blank["number"]
+        elif named and named.group:
+            asked = blank["page"].format(k=self.noun(named))
+        elif re.search(phrases["before_person"], before):
+            asked = blank["person"]
+        else:
+            asked = blank["place"] if re.search(phrases["before_place"], before) else ""
+        before = re.sub(r"\bthe\s*$", "", before)
+        if not before.startswith((" ", ",")):
+            before = " " + before
+        if asked and self.rng.random() < 0.75:
+            return Draft(self.sentence(f"{subject}{before}{asked}{after}?"), (text,), (page,), "asked")
+        cloze = phrases["missing"].format(text=f"{subject}{before}{phrases['gap']}{after}")
+        return Draft(self.sentence(cloze), (text,), (page,), "missing")
+
+    # -- several pages ---------------------------------------------------------------------------
+    def links(self) -> list[Link]:
+        """All facts whose value is another page that fits the relation."""
+        found = []
+        for page in self.pages.all:
+            for fact in page.facts.values():
+                relation = self.rules.relations[fact.relation]
+                for value in fact.values if relation.noun else ():
+                    names = [value, value.split(",")[0]] if fact.relation in PLACES else [value]
+                    to = next(filter(None, map(self.pages.only, names)), None)
+                    if to is None or to is page or not to.facts:
+                        continue
+                    if relation.value and to.group not in relation.value:
+                        continue
+                    if self.pages.related(page, to):
+                        found.append(Link(page, fact, to))
+        return found
+
+    def mentions(self) -> list[Mention]:
+        """All names of other pages, of two words or more, within sentences about a page."""
+        found = []
+        for page in self.pages.all:
+            for place, sentence in enumerate(page.sentences):
+                end = page.ends[place]
+                if end < 0 or len(sentence) > 260:
+                    continue
+                for name in self.rules.name.finditer(sentence, end):
+                    to = self.pages.only(name[0]) if " " in name[0] else None
+                    if to is None or to is page or not to.facts or not to.group:
+                        continue
+                    if normalise_answer(to.name) not in normalise_answer(page.name):
+                        if self.pages.related(page, to):
+                            found.append(Mention(page, place, to, name.start(), name.end()))
+        return found
+
+    def _through(self, link: Link, subject: str | None) -> str:
+        """The linked page as the first one has it: "the director of Heat"."""
+        forms = self.rules.relations[link.fact.relation].noun
+        if subject and link.page.group == "work" and self.rng.random() < 0.4:
+            noun = self.noun(link.page)
+            subject = subject if noun in subject else f"the {noun} {subject}"
+        return self.form(forms, S=subject or "", k=self.noun(link.to)) if subject else ""
+
+    def bridge(self, link: Link) -> Draft | None:
+        """Ask for a fact of a page that is told by its relation to another."""
+        through = self._through(link, self.subject(link.page))
+        fact = self.fact(link.to)
+        if not through or fact is None:
+            return None
+        ask = self.rules.relations[fact.relation].ask
+        question = self.form(ask, S=through, k=self.noun(link.to))
+        return Draft(self.sentence(question), self.answers(fact), (link.page, link.to), "relation", fact.relation)
+
+    def chain(self, link: Link, after: Link) -> Draft | None:
+        """Ask for a fact of the third page along two links."""
+        fact = self.fact(after.to)
+        through = self._through(link, self.subject(link.page))
+        if not through or fact is None or after.to is link.page:
+            return None
+        forms = self.rules.relations[after.fact.relation].noun
+        through = self.form(forms, S=through, k=self.noun(after.to))
+        ask = self.rules.relations[fact.relation].ask
+        question = self.form(ask, S=through, k=self.noun(after.to))
+        pages = (link.page, link.to, after.to)
+        return Draft(self.sentence(question), self.answers(fact), pages, "chain", fact.relation)
+
+    def bridge_from_text(self, mention: Mention) -> Draft | None:
+        """Repeat a sentence without a name in it, and ask for a fact of the page of that name."""
+        subject, fact = self.subject(mention.page), self.fact(mention.to)
+        if not subject or fact is None:
+            return None
+        sentence, noun = mention.page.sentences[mention.sentence], self.noun(mention.to)
+        end = mention.page.ends[mention.sentence]
+        before = re.sub(r"\s*\([^()]*\)", "", sentence[end : mention.start])
+        before = re.sub(r"\b(?:the|an?)\s*$", "", before)
+        after = re.sub(r"\s*\([^()]*\)", "", sentence[mention.end :]).rstrip(" .")
+        if len(after) > 70 and 0 < (comma := after.find(",", 15)) < 80:
+            after = after[:comma]
+        if not re.search(self.rules.phrases["before_page"], before):
+            return None
+        if len(before) + len(after) > 200 or re.match(r"['’\"-]| [A-Z&]|, [A-Z]\w+,", after):
+            return None
+        clause = subject + (before if before.startswith((" ", ",")) else f" {before}").rstrip()
+        ask = self.rules.relations[fact.relation].ask
+        question = self.rules.phrases["this"].format(
+            clause=clause,
+            a=self.article(noun).split()[0],
+            k=noun,
+            after=after,
+            question=self.form(ask, S=f"this {noun}", k=noun),
+        )
+        pages = (mention.page, mention.to)
+        return Draft(self.sentence(question), self.answers(fact), pages, "sentence", fact.relation)
+
+    def bridge_to_name(self, link: Link) -> Draft | None:
+        """Ask for a page's name, told by its relation to another and by a fact of its own, or for
+        the first page's, told by what the other is."""
+        relation = self.rules.relations[link.fact.relation]
+        if self.rng.random() < 0.5:
+            through, told = self._through(link, self.subject(link.page)), self.described(link.to, most=1)
+            if not through or not told or normalise_answer(link.page.name) in normalise_answer(told):
+                return None
+            forms = self.rules.phrases["told"]
+            a = self.article(told).split()[0]
+            question = self.form(forms, np=through, d=told, a=a)
+            return Draft(self.sentence(question), (link.to.name,), (link.page, link.to), "name")
+        told = self.described(link.to, most=1 + int(self.rng.random() < 0.4))
+        if not told or not relation.clause or not self._stated_once(link.page, link.fact):
+            return None
+        clause = self.form(relation.clause, V=self.article(told))
+        nation = f"{link.page.nation} " if link.page.nation and self.rng.random() < 0.5 else ""
+        told = f"{nation}{self.noun(link.page)} {clause}"
+        question = self.form(self.rules.phrases["linked"], d=told)
+        return Draft(self.sentence(question), (link.page.name,), (link.to, link.page), "described")
+
+    def intersection(self, page: TextPage) -> Draft | None:
+        """Ask for a page by two facts that only together single it out."""
+        facts = [
+            fact
+            for fact in page.facts.values()
+            if self.rules.relations[fact.relation].clause and not self._stated_once(page, fact)
+        ]
+        if len(facts) < 2 or not page.noun:
+            return None
+        one, two = (facts[i] for i in self.rng.permutation(len(facts))[:2])
+        if self.pages.stating(page, one) & self.pages.stating(page, two) != {page.title}:
+            return None
+        question = self.form(
+            self.rules.phrases["both"], k=self.noun(page), one=self._clause(one), two=self._clause(two)
+        )
+        return Draft(self.sentence(question), (page.name,), (page,), "intersection")
+
+    # -- comparisons -----------------------------------------------------------------------------
+    def comparison(self, relation: str, one: TextPage, other: TextPage) -> Draft | None:
+        """Ask which of two pages is first, later, smaller or larger."""
+        a, b = self.subject(one), self.subject(other)
+        sizes = [size_of(page.facts[relation], self.rules) for page in (one, other)]
+        if not a or not b or None in sizes or sizes[0] == sizes[1]:
+            return None
+        first = self.rng.random() < 0.6
+        forms = self.rules.comparisons[relation]["first" if first else "later"]
+        noun = self.noun(one) if self.noun(one) == self.noun(other) else one.kind
+        question = self.form(forms, A=a, B=b, k=noun)
+        won = one if (sizes[0] < sizes[1]) == first else other  # type: ignore[operator]
+        asked = a if won is one else b
+        return Draft(self.sentence(question), tuple(dict.fromkeys((won.name, asked))), (one, other), relation)
+
+    def bridge_comparison(self, one: Link, other: Link) -> Draft | None:
+        """Ask which of two works has the older or younger maker."""
+        a, b = self.subject(one.page), self.subject(other.page)
+        years = [year_of(link.to.facts["birth_date"], self.rules) for link in (one, other)]
+        apart = one.page is not other.page and one.to is not other.to
+        if not a or not b or not apart or None in years or years[0] == years[1]:
+            return None
+        first = self.rng.random() < 0.6
+        forms = self.rules.phrases["maker_first" if first else "maker_later"]
+        noun = self.noun(one.page) if self.noun(one.page) == self.noun(other.page) else "work"
+        question = self.form(forms, A=a, B=b, k=noun, r=one.fact.relation)
+        won = one.page if (years[0] < years[1]) == first else other.page  # type: ignore[operator]
+        pages = (one.page, other.page, one.to, other.to)
+        return Draft(self.sentence(question), (won.name,), pages, "maker")
+
+    def yes_no(self, one: TextPage, other: TextPage) -> Draft | None:
+        """Ask whether two pages share their nationality or their type."""
+        a, b, phrases = self.subject(one), self.subject(other), self.rules.phrases
+        if not a or not b:
+            return None
+        if one.nation and other.nation and one.group == other.group and self.rng.random() < 0.6:
+            same = one.nation == other.nation
+            if not same and set(one.nation.split()) & set(other.nation.split()):
+                return None
+            forms = phrases["both_nation" if self.rng.random() < 0.4 else "same_nation"]
+            question = self.form(forms, A=a, B=b, v=one.nation)
+        elif one.noun in self.rules.groups and other.noun in self.rules.groups:
+            same = one.noun == other.noun
+            if not same and one.noun in other.predicate:
+                return None
+            question = self.form(phrases["both_kind"], A=a, B=b, ks=plural(one.noun))
+        else:
+            return None
+        return Draft(self.sentence(question), (phrases["yes" if same else "no"],), (one, other), "same")
+
+
+def year_of(fact: TextFact, rules: Language) -> int | None:
+    """The last year that a fact's value names."""
+    years = rules.year.findall(fact.value)
+    return int(years[-1]) if years else None
+
+
+def size_of(fact: TextFact, rules: Language) -> int | None:
+    """A fact's year or number, for comparison."""
+    if rules.relations[fact.relation].time:
+        return year_of(fact, rules)
+    digits = re.sub(r"\D", "", fact.value)
+    return int(digits) * (10**6 if "million" in fact.value else 1) if digits else None

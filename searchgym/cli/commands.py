@@ -22,7 +22,7 @@ PANELS = {
     "Measure": ("eval", "compare", "transfer", "report", "retrieve", "check", "leaderboard",
                 "verify"),
     "Train": ("quickstart", "train", "simulator"),
-    "Data and servers": ("data", "models", "corpus", "world", "export", "serve", "cache"),
+    "Data and servers": ("data", "tasks", "models", "corpus", "world", "export", "serve", "cache"),
 }  # fmt: skip
 """Panel of the first help page → its commands, in this order; those of other distributions follow
 in a panel of their own."""
@@ -31,6 +31,7 @@ MORE = ("audit", "certify", "knower", "lab", "law", "score", "warmstart")
 GROUPS = {
     "corpus": "Index and inspect corpora.",
     "simulator": "A language model that plays the search engine.",
+    "tasks": "Questions made from your own text, by rules: no labels, no model.",
     "world": "Generate, inspect and export worlds and graphs; searchgym view shows one in the "
     "browser.",
 }

@@ -29,6 +29,7 @@ from ..storage.wheels import UnreachableError, download_wheel
 from ..types import ABSTAIN, Passage, Split, Task
 from .corpus import Corpus
 from .lines import Line, Unique, id_of, read_json, text_of
+from .lines import read_json as read_records
 from .load import load_corpus, load_questions, stream_passages
 
 ALIASES = {"test": "public", "dev": "dev_extra"}
@@ -68,6 +69,19 @@ def set_folder(name: str, data_dir: str | Path | None = None) -> Path:
     into the user's cache."""
     folder, fetched = data_directory(data_dir) / name, cache_root() / "data" / name
     return fetched if data_dir is None and not folder.exists() and fetched.exists() else folder
+
+
+def descriptions(name: str, data_dir: str | Path | None = None) -> dict[str, str]:
+    """Passage id → what its page is about in a few words, of a set whose files say so; else
+    empty."""
+    if name not in real_sets() or not card("corpora", name).body["data"].get("descriptions"):
+        return {}
+    paths = _files(card("corpora", name), {}, data_dir)
+    return {
+        str(record["id"]): str(record.get("description", ""))
+        for path in paths
+        for _, record in read_records(path)
+    }
 
 
 def real_sets() -> list[str]:

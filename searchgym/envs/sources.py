@@ -116,6 +116,9 @@ def load_components(options: Options) -> Components:
     world: World | None = None
     if (graphed := kg_source(source, options.data_dir)) is not None:
         return _asked_of_graph(graphed, options)
+    if isinstance(options.tasks, Mapping) and (read := text_source(source, options)) is not None:
+        _refuse_recipe(options, OWN)
+        return _asked_of_text(read, options)
     if isinstance(source, Corpus):
         _refuse_recipe(options, OWN)
         _refuse_split(options)
@@ -137,6 +140,53 @@ def load_components(options: Options) -> Components:
         if options.tasks is not None:
             tasks = _own_tasks(options)
     return Components(corpus, _asked(tasks, options), _engine(options.engine, corpus), world)
+
+
+def text_source(source: Any, options: Options) -> Corpus | None:
+    """The passages of a corpus that is no generated world: one's own, files, or a real set's."""
+    if isinstance(source, Corpus):
+        return source
+    if isinstance(source, str) and is_files(source):
+        from ..corpora.load import load_corpus
+
+        return load_corpus(source)
+    source_card = _card_of(source)
+    if source_card.body["kind"] == "world":
+        return None
+    from ..corpora.data import load_set
+
+    return load_set(source_card.id, next(iter(source_card.body.get("splits", ())), "public"),
+                    options.data_dir)[0]  # fmt: skip
+
+
+def _asked_of_text(corpus: Corpus, options: Options) -> Components:
+    """Questions that rules make of a corpus' text; without the passages that the unanswerable ones
+    lack."""
+    from ..corpora.data import descriptions
+    from ..tasks.grounded import FAMILIES, ground
+
+    counts = {family: number for family, number in options.tasks.items() if family != "at_most"}
+    if unfit := [family for family in counts if family not in FAMILIES]:
+        raise CardError(
+            f"a corpus of your own has no {', '.join(unfit)} questions: they need a generated "
+            "world. Give questions, tasks='questions.jsonl' or tasks=[Task(…), …], or have them "
+            f"made from the text: tasks={{'fact': 100, 'bridge': 50}} ({', '.join(FAMILIES)})"
+        )
+    split = {"public": "test", "dev_extra": "dev"}.get(options.split, options.split)
+    proof = _engine("bm25", corpus)
+    made = ground(
+        corpus,
+        counts,
+        proof.search,  # type: ignore[attr-defined]
+        name=corpus.name,
+        split=split,  # type: ignore[arg-type]
+        at_most=bool(options.tasks.get("at_most")),
+        descriptions=descriptions(corpus.name, options.data_dir),
+    )
+    if made.withheld:
+        corpus = Corpus(corpus.name, [p for p in corpus if p.id not in made.withheld])
+    tasks = _asked(made.tasks, options)
+    return Components(corpus, tasks, _engine(options.engine, corpus), None)
 
 
 def _card_of(source: Any) -> Card:
@@ -279,7 +329,8 @@ def _own_tasks(options: Options) -> Sequence[Task]:
 
         return checked_tasks(options.tasks)
     raise CardError(
-        "a corpus of your own needs questions: tasks='questions.jsonl' or tasks=[Task(…), …]; a "
+        "a corpus of your own needs questions: tasks='questions.jsonl', tasks=[Task(…), …], or "
+        "numbers of those made from its text, tasks={'fact': 100, 'bridge': 50}; a "
         f"real set brings its own with tasks=None; got {_described(options.tasks)}"
     )
 
@@ -303,8 +354,6 @@ def _refuse_split(options: Options) -> None:
 def _described(tasks: Any) -> str:
     """Name the kind of what was given as tasks, by an environment's card too, and of a list the
     first that is none."""
-    if isinstance(tasks, Mapping):
-        return f"numbers per family ({', '.join(map(str, tasks))}), which a generated world asks"
     kind = type(tasks).__name__
     for task in tasks if isinstance(tasks, Sequence) else ():
         if not isinstance(task, Task):

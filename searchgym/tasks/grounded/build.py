@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-import numpy as np
-
 from ...errors import TaskError, unknown
 from ...seeding import derive, stream, unit
 from ...text import normalise_answer
@@ -116,9 +114,7 @@ def ground(
     return GroundedTasks(TaskSet(tasks), withheld, dict(builder.refused), dict(made))
 
 
-def _task(
-    key: str, family: str, draft: Draft, queries: tuple[str, ...], split: Split
-) -> Task:
+def _task(key: str, family: str, draft: Draft, queries: tuple[str, ...], split: Split) -> Task:
     meta = {"rule": draft.rule, "titles": [page.title for page in draft.pages]}
     if draft.asked:
         meta["relation"] = draft.asked
@@ -142,9 +138,7 @@ class _Builder:
     TRIES = 40
     """Drafts a task that is asked for, at most."""
 
-    def __init__(
-        self, pages: Pages, search: Search, split: str, seed: int, per_page: int
-    ) -> None:
+    def __init__(self, pages: Pages, search: Search, split: str, seed: int, per_page: int) -> None:
         self.pages, self.search, self.split, self.per_page = pages, search, split, per_page
         self.seed = seed
         self.rng = stream(seed, "grounded", split)
@@ -186,7 +180,9 @@ class _Builder:
         elif family == "gap":
             yield from self._each(own, ask.gap)
         elif family == "intersection":
-            yield from self._each([page for page in stating if len(page.facts) > 1], ask.intersection)
+            yield from self._each(
+                [page for page in stating if len(page.facts) > 1], ask.intersection
+            )
         elif family == "bridge":
             mentions = [m for m in ask.mentions() if self.own(m.page) and self.own(m.to)]
             kinds = (
@@ -294,9 +290,9 @@ class _Builder:
         if len(pages) > 1:
             if f" {normalise_answer(pages[-1].name)} " in f" {question} ":
                 return "the last page is named"
-            if any(bare[0] in normalise_answer(page.text) for page in pages[:-1]):
-                if draft.rule not in ("name", "described"):
-                    return "the answer is on the first page, too"
+            early = any(bare[0] in normalise_answer(page.text) for page in pages[:-1])
+            if early and draft.rule not in ("name", "described"):
+                return "the answer is on the first page, too"
         return ""
 
     def _found(

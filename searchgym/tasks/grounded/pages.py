@@ -62,22 +62,22 @@ class TextPage:
 
 def split_sentences(text: str, rules: Language) -> list[str]:
     """Sentences of a text; an abbreviation or an open parenthesis does not end one."""
-    found, start = [], 0
+    found: list[str] = []
+    start, seen, depth = 0, 0, 0  # depth: parentheses that are open since the sentence began
     for end in re.finditer(r"[.!?][\"”]?\s+(?=[\"“(]?[A-Z0-9À-Þ])", text):
-        piece = text[start : end.end()].strip()
-        if rules.abbreviation.search(piece) or piece.count("(") > piece.count(")"):
+        depth += text.count("(", seen, end.end()) - text.count(")", seen, end.end())
+        seen = end.end()
+        if depth > 0 or rules.abbreviation.search(text[max(start, seen - 16) : seen].strip()):
             continue
-        found.append(piece)
-        start = end.end()
+        found.append(text[start:seen].strip())
+        start, depth = seen, 0
     return [*found, last] if (last := text[start:].strip()) else found
 
 
 def tidy(text: str) -> str:
     """A text without blanks before punctuation, as tokenised sets have them."""
-    text = re.sub(r"\(\s+", "(", text)
-    text = re.sub(r"(\w)\(", r"\1 (", text)
-    text = re.sub(r"\s+([,.;)])", r"\1", text)
-    return " ".join(text.replace('""', '"').split())
+    text = " ".join(text.split()).replace("( ", "(").replace('""', '"')
+    return re.sub(r" ([,.;)])", r"\1", re.sub(r"(\w)\(", r"\1 (", text))
 
 
 def subject_end(page: TextPage, place: int, rules: Language) -> int:
@@ -170,11 +170,13 @@ class Pages:
         """Check that two pages share a rare word beside the second's own name: a namesake of what
         the first page means seldom does."""
         shared = one.words & other.words - set(_words(other.name))
-        return any(self.usual[word] <= max(3, len(self.all) // 50) for word in shared)
+        return any(self.usual[word] <= max(6, len(self.all) // 50) for word in shared)
 
     # -- reading ---------------------------------------------------------------------------------
     def _classify(self, page: TextPage, description: str) -> None:
         rules = self.rules
+        if page.title.startswith("List of "):
+            return
         page.words = frozenset(w for w in _words(page.text) if len(w) > 3)
         for place, sentence in enumerate(page.sentences):
             end = subject_end(page, place, rules)

@@ -1,0 +1,92 @@
+"""``searchgym tasks``: makes questions from any text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..plugins import register
+from .options import DataDir
+from .output import print_table, say, with_examples, working
+
+NUMBERS: Mapping[str, int] = {
+    "fact": 100, "gap": 100, "bridge": 100, "comparison": 50, "yes_no": 25,
+}  # fmt: skip
+SAMPLES = 40
+
+
+@register("tasks make")
+@with_examples(
+    "searchgym tasks make notes/ --out tasks.jsonl",
+    "searchgym tasks make vital --out tasks.jsonl -s fact=500 -s bridge=100 --split test",
+)
+def make(
+    corpus: Annotated[str, typer.Argument(help="A folder, a file, or a corpus card's name.")],
+    out: Annotated[Path, typer.Option(help="Where the tasks go, JSON lines.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="FAMILY=N",
+            help="Number of a family's tasks; one or several replace the usual ones.",
+        ),
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="Pages that are asked about: train, dev or test.")
+    ] = "train",
+    seed: Annotated[int, typer.Option(help="Draws other questions.")] = 0,
+    passages: Annotated[
+        Path | None,
+        typer.Option(help="Write the passages here that unanswerable questions leave."),
+    ] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Make checked questions from a corpus, and show some of them.
+
+    Play them with corpus="CORPUS", tasks="OUT". Fewer than asked for are made where the text holds
+    fewer; pages of one split are never asked about in another.
+    """
+    import random
+
+    from ..corpora.data import descriptions, write_records
+    from ..engines import build_engine
+    from ..envs.options import Options
+    from ..envs.sources import text_source
+    from ..errors import TaskError
+    from ..tasks.grounded import ground
+    from .targets import overrides
+
+    counts = overrides(settings, example="fact=200") or dict(NUMBERS)
+    with working(f"reading {corpus} …"):
+        found = text_source(corpus, Options(corpus=corpus, data_dir=data_dir))
+        if found is None:
+            raise TaskError(f"{corpus} is a generated world, which asks its own questions")
+        engine = build_engine("bm25", found)
+    if "unanswerable" in counts and passages is None:
+        raise TaskError(
+            "unanswerable questions lack their passages: say where the others go with "
+            "--passages FILE, and search that file"
+        )
+    with working(f"making questions from {len(found):,} passages …"):
+        made = ground(
+            found, counts, engine.search, name=found.name, seed=seed, split=split,  # type: ignore[arg-type]
+            at_most=True, descriptions=descriptions(found.name, data_dir),
+        )  # fmt: skip
+        made.tasks.save(out)
+        if passages is not None:
+            write_records(passages, (p._asdict() for p in found if p.id not in made.withheld))
+    shown = random.Random(seed).sample(list(made.tasks), min(SAMPLES, len(made.tasks)))
+    rows = [
+        {"family": t.family, "question": t.question, "answer": "; ".join(t.answers)} for t in shown
+    ]
+    print_table(f"{len(rows)} of {len(made.tasks):,} tasks", rows)
+    for family, wanted in counts.items():
+        if made.made.get(family, 0) < wanted:
+            say(f"{family}: {made.made.get(family, 0)} of {wanted}")
+    reasons = sorted(made.refused.items(), key=lambda item: -item[1])
+    say("refused: " + "; ".join(f"{reason} {number:,}" for reason, number in reasons))
+    say(f"{len(made.tasks):,} tasks are in {out} (digest {made.tasks.digest})")

@@ -1,0 +1,209 @@
+"""Questions from text: what pages state, what is asked of them, and what is refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+from typer.testing import CliRunner
+
+import searchgym
+from searchgym.cli.main import build
+from searchgym.engines import build_engine
+from searchgym.errors import CardError, TaskError
+from searchgym.tasks.grounded import FAMILIES, GroundedTasks, ground
+from searchgym.tasks.grounded.language import language
+from searchgym.tasks.grounded.pages import Pages, TextPage
+from searchgym.text import normalise_answer
+from searchgym.types import Passage
+
+FILMS = (
+    "Glass Orchard", "Night Ferry", "Paper Harbour", "Silent Meadow", "Copper Sky", "Low Tide",
+    "Winter Clock", "Red Lantern", "Empty Chair", "Long Road", "Blue Kettle", "Stone Bread",
+)  # fmt: skip
+PEOPLE = ("Ida Holm", "Tom Reed", "Ana Solberg", "Karl Winther", "Mira Castell", "Jon Abbas")
+TOWNS = ("Port Vale", "Eastmere", "Halden Bay", "Norwick", "Sandhaven", "Ulmstead")
+
+
+def corpus() -> list[Passage]:
+    """Twelve films by six people who were born in six towns: all of them invented."""
+    texts = {}
+    for i, film in enumerate(FILMS):
+        maker = PEOPLE[i % 6]
+        texts[f"{film} (film)"] = (
+            f"{film} is a {1950 + 3 * i} drama film directed by {maker} and released by Lumen"
+            f" Pictures. It won the Amber Lion at the festival of that year, after {maker} had cut"
+            f" it twice in a barn of {TOWNS[i % 6]}."
+        )
+    for i, person in enumerate(PEOPLE):
+        texts[person] = (
+            f"{person} (born {3 + i} May {1920 + 2 * i}) is a Danish director who worked with Lumen"
+            f" Pictures. {person.split()[-1]} was born in {TOWNS[i]}, where the barn near the"
+            f" lighthouse still stands. The director was educated at the Royal Weaver School."
+        )
+    for i, town in enumerate(TOWNS):
+        texts[town] = (
+            f"{town} is a town in Denmark. The population of the town was {4000 + 137 * i} in 2011,"
+            f" and its lighthouse was built in {1850 + i}. It lies beside a barn."
+        )
+    return [Passage(f"p{i}", t, text, "") for i, (t, text) in enumerate(texts.items())]
+
+
+def made_of(passages: list[Passage], **options: object) -> GroundedTasks:
+    from searchgym.corpora.corpus import Corpus
+
+    search = build_engine("bm25", Corpus("films", passages)).search
+    settings = {"at_most": True, "per_page": 6, **options}
+    counts = settings.pop("counts", dict.fromkeys(FAMILIES, 12))
+    return ground(passages, counts, search, name="films", **settings)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def made() -> GroundedTasks:
+    return made_of(corpus())
+
+
+@pytest.fixture(scope="module")
+def read() -> Callable[..., TextPage]:
+    def one(title: str, text: str) -> TextPage:
+        return Pages([Passage("p", title, text, "")], language()).all[0]
+
+    return one
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "stated"),
+    [
+        ("Heat (film)", "Heat is a 1995 American film directed by Michael Mann.",
+         {"director": "Michael Mann", "year": "1995", "nationality": "American"}),
+        ("Ida Holm", "Ida Holm (3 May 1920 – 4 June 1999) was a Danish painter born in Port Vale.",
+         {"birth_date": "3 May 1920", "death_date": "4 June 1999", "birth_place": "Port Vale",
+          "occupation": "painter", "nationality": "Danish"}),
+        ("Lumen", "Lumen is a company based in Port Vale, Denmark. It was founded by Tom Reed.",
+         {"headquarters": "Port Vale, Denmark", "founder": "Tom Reed"}),
+        # a clause about something else, a possessive, a name that goes on
+        ("Heat", "Heat is a film. The critics, who were paid, say it was directed by Ann Lee.", {}),
+        ("Heat", "Heat is a film. Heat's sequel was directed by Ann Lee.", {}),
+        ("Heat", "Heat is a film directed by Usman dan Fodio.", {}),
+        ("Heat", "Heat is a film based on Frankish legends.", {}),
+    ],
+)  # fmt: skip
+def test_pages_state(read: Callable[..., TextPage], title: str, text: str, stated: dict) -> None:
+    found = {name: fact.value for name, fact in read(title, text).facts.items()}
+    assert {name: found.get(name) for name in stated} == stated
+    assert stated or ("director" not in found and "based_on" not in found)
+
+
+def test_every_family_is_asked_and_holds_what_it_promises(made: GroundedTasks) -> None:
+    texts = {p.id: f"{p.title} {p.text}" for p in corpus()}
+    assert {"fact", "gap", "bridge", "comparison", "yes_no"} <= set(made.made)
+    assert len({normalise_answer(task.question) for task in made.tasks}) == len(made.tasks)
+    for task in made.tasks:
+        assert len(task.queries) == len(task.evidence)
+        if task.family in ("comparison", "bridge_comparison", "yes_no"):
+            continue
+        answer = normalise_answer(task.answers[0])
+        assert answer in normalise_answer(texts[task.evidence[-1]]), task
+        assert f" {answer} " not in f" {normalise_answer(task.question)} ", task
+
+
+def test_the_unanswerable_lack_their_page() -> None:
+    made = made_of(corpus(), counts={"unanswerable": 4, "fact": 4})
+    gone = {t.meta["titles"][0] for t in made.tasks if t.should_abstain}
+    assert {p.title for p in corpus() if p.id in made.withheld} == gone
+    assert gone
+    asked = {t.meta["titles"][0] for t in made.tasks if not t.should_abstain}
+    assert not asked & gone
+
+
+def test_a_bridge_takes_two_searches(made: GroundedTasks) -> None:
+    from searchgym.corpora.corpus import Corpus
+
+    search = build_engine("bm25", Corpus("films", corpus())).search
+    bridges = [t for t in made.tasks if t.family in ("bridge", "chain")]
+    assert bridges
+    for task in bridges:
+        first, *others = ({h.passage.id for h in r} for r in search(list(task.queries), 3))
+        assert task.evidence[0] in first
+        assert all(e in ids for e, ids in zip(task.evidence[1:], others, strict=True))
+        assert task.evidence[-1] not in {h.passage.id for h in search([task.question], 3)[0]}
+
+
+def test_equal_seeds_give_equal_tasks_and_splits_share_no_page(made: GroundedTasks) -> None:
+    assert made_of(corpus()).tasks.digest == made.tasks.digest
+    assert made_of(corpus(), seed=1).tasks.digest != made.tasks.digest
+    titles = {
+        split: {t for task in made_of(corpus(), split=split).tasks for t in task.meta["titles"]}
+        for split in ("train", "dev", "test")
+    }
+    assert titles["train"]
+    assert not titles["train"] & titles["test"]
+    assert not titles["train"] & titles["dev"]
+
+
+def test_what_another_passage_contradicts_is_not_asked() -> None:
+    counts = {"fact": 60}
+    asked = "director"
+    alone = made_of(corpus(), counts=counts)
+    rival = Passage("r", "A list", "It is said that Night Ferry was directed by Eve Stone.", "")
+    both = made_of([*corpus(), rival], counts=counts)
+    named = [
+        {t.meta["titles"][-1] for t in made.tasks if t.meta.get("relation") == asked}
+        for made in (alone, both)
+    ]
+    assert "Night Ferry (film)" not in named[1]
+    assert both.refused["another passage states an answer"] > 0
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"facts": 3}, "did you mean 'fact'"),
+        ({"fact": -1}, "expected a number of tasks"),
+        ({"fact": 10**5}, "can be made of its train pages"),
+    ],
+)
+def test_wrong_numbers_are_refused(counts: dict[str, int], said: str) -> None:
+    with pytest.raises(TaskError, match=said):
+        made_of(corpus(), counts=counts, at_most=False)
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 300_000, "(" * 100_000, "A. " * 100_000, "by A " * 60_000, " " * 300_000]
+)
+def test_reading_is_linear(text: str) -> None:
+    started = time.process_time()
+    Pages([Passage("p", "Heat", f"Heat is a film directed {text * 100_000}", "")], language())
+    assert time.process_time() - started < 5
+
+
+def test_a_folder_of_notes_is_an_environment(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for passage in corpus():
+        (notes / f"{passage.title}.md").write_text(f"# {passage.title}\n\n{passage.text}\n")
+    counts = {"fact": 12, "gap": 8, "bridge": 6, "unanswerable": 2, "at_most": True}
+    env = gym.make("SearchQA-v0", corpus=f"{notes}/", tasks=counts)
+    result = searchgym.evaluate(searchgym.OracleAgent(env.unwrapped.tasks), env)
+    assert result.means["em"].mean == 1.0
+    with pytest.raises(CardError, match=r"no simple, .* questions: they need a generated world"):
+        gym.make("SearchQA-v0", corpus=f"{notes}/")
+    said = CliRunner().invoke(
+        build(), ["tasks", "make", f"{notes}/", "--out", str(tmp_path / "t.jsonl"), "-s", "fact=5"]
+    )
+    assert said.exit_code == 0, said.output
+    assert "5 tasks are in" in said.output
+
+
+def test_two_thousand_tasks_of_real_passages_in_half_a_minute(data_dir: Path) -> None:
+    from searchgym.corpora.data import load_set
+
+    passages, _ = load_set("hotpotqa", data_dir=data_dir)
+    started = time.process_time()
+    counts = {"fact": 600, "gap": 500, "bridge": 400, "comparison": 300, "yes_no": 200}
+    made = ground(passages, counts, build_engine("bm25", passages).search)
+    assert len(made.tasks) == 2000
+    assert time.process_time() - started < 60

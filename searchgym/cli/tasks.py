@@ -58,6 +58,7 @@ def make(
     from ..envs.sources import text_source
     from ..errors import TaskError
     from ..tasks.grounded import ground
+    from ..tasks.records import save_tasks
     from .targets import overrides
 
     counts = overrides(settings, example="fact=200") or dict(NUMBERS)
@@ -76,7 +77,7 @@ def make(
             found, counts, engine.search, name=found.name, seed=seed, split=split,  # type: ignore[arg-type]
             at_most=True, descriptions=descriptions(found.name, data_dir),
         )  # fmt: skip
-        made.tasks.save(out)
+        save_tasks(made.tasks, out)
         if passages is not None:
             write_records(passages, (p._asdict() for p in found if p.id not in made.withheld))
     shown = random.Random(seed).sample(list(made.tasks), min(SAMPLES, len(made.tasks)))
@@ -89,4 +90,4 @@ def make(
             say(f"{family}: {made.made.get(family, 0)} of {wanted}")
     reasons = sorted(made.refused.items(), key=lambda item: -item[1])
     say("refused: " + "; ".join(f"{reason} {number:,}" for reason, number in reasons))
-    say(f"{len(made.tasks):,} tasks are in {out} (digest {made.tasks.digest})")
+    say(f"{len(made.tasks):,} tasks are in {out}")

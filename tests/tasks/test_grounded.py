@@ -102,6 +102,9 @@ def test_every_family_is_asked_and_holds_what_it_promises(made: GroundedTasks) -
     assert {"fact", "gap", "bridge", "comparison", "yes_no"} <= set(made.made)
     assert len({normalise_answer(task.question) for task in made.tasks}) == len(made.tasks)
     for task in made.tasks:
+        if task.should_abstain:
+            assert task.meta["withheld_answers"]
+            continue
         assert len(task.queries) == len(task.evidence)
         if task.family in ("comparison", "bridge_comparison", "yes_no"):
             continue
@@ -133,8 +136,8 @@ def test_a_bridge_takes_two_searches(made: GroundedTasks) -> None:
 
 
 def test_equal_seeds_give_equal_tasks_and_splits_share_no_page(made: GroundedTasks) -> None:
-    assert made_of(corpus()).tasks.digest == made.tasks.digest
-    assert made_of(corpus(), seed=1).tasks.digest != made.tasks.digest
+    assert made_of(corpus()).tasks == made.tasks
+    assert made_of(corpus(), seed=1).tasks != made.tasks
     titles = {
         split: {t for task in made_of(corpus(), split=split).tasks for t in task.meta["titles"]}
         for split in ("train", "dev", "test")
@@ -161,7 +164,7 @@ def test_what_another_passage_contradicts_is_not_asked() -> None:
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ({"facts": 3}, "did you mean 'fact'"),
+        ({"facts": 3}, "Did you mean 'fact'"),
         ({"fact": -1}, "expected a number of tasks"),
         ({"fact": 10**5}, "can be made of its train pages"),
     ],
@@ -171,9 +174,7 @@ def test_wrong_numbers_are_refused(counts: dict[str, int], said: str) -> None:
         made_of(corpus(), counts=counts, at_most=False)
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 300_000, "(" * 100_000, "A. " * 100_000, "by A " * 60_000, " " * 300_000]
-)
+@pytest.mark.parametrize("text", ["a", "(", "A. ", "by A ", " "])
 def test_reading_is_linear(text: str) -> None:
     started = time.process_time()
     Pages([Passage("p", "Heat", f"Heat is a film directed {text * 100_000}", "")], language())

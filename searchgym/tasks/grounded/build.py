@@ -17,7 +17,6 @@ from ...errors import TaskError, unknown
 from ...seeding import derive, stream, unit
 from ...text import normalise_answer
 from ...types import ABSTAIN, Passage, Ranking, Split, Task
-from ..taskset import TaskSet
 from .language import language
 from .pages import Pages, TextPage
 from .questions import Draft, Link, Questions
@@ -40,7 +39,7 @@ Search = Callable[[Sequence[str], int], Sequence[Ranking]]
 class GroundedTasks(NamedTuple):
     """Tasks made from a corpus, and what became of the others."""
 
-    tasks: TaskSet
+    tasks: tuple[Task, ...]
     withheld: frozenset[str]
     """Passages that the unanswerable questions lack: they must be searched without them."""
     refused: Mapping[str, int]
@@ -111,7 +110,7 @@ def ground(
         if page.title == draft.pages[0].title
     )
     made = Counter(family for family, _, _ in kept)
-    return GroundedTasks(TaskSet(tasks), withheld, dict(builder.refused), dict(made))
+    return GroundedTasks(tuple(tasks), withheld, dict(builder.refused), dict(made))
 
 
 def _task(key: str, family: str, draft: Draft, queries: tuple[str, ...], split: Split) -> Task:
@@ -135,8 +134,8 @@ class _Builder:
     """Drafts of each family, and the checks that they pass."""
 
     BATCH = 128
-    TRIES = 40
-    """Drafts a task that is asked for, at most."""
+    IDLE = 20
+    """Batches without a task after which a family is exhausted."""
 
     def __init__(self, pages: Pages, search: Search, split: str, seed: int, per_page: int) -> None:
         self.pages, self.search, self.split, self.per_page = pages, search, split, per_page
@@ -245,9 +244,9 @@ class _Builder:
     # -- checks ----------------------------------------------------------------------------------
     def checked(self, family: str, wanted: int) -> Iterator[tuple[Draft, tuple[str, ...]]]:
         """Drafts that pass, each with its gold queries."""
-        tried = islice(self.drafts(family), self.TRIES * wanted + 400)
-        while batch := list(islice(tried, self.BATCH)):
-            drafts = []
+        tried, idle = self.drafts(family), 0
+        while wanted and idle < self.IDLE and (batch := list(islice(tried, self.BATCH))):
+            drafts, before = [], len(self.asked)
             for draft in batch:
                 fault = "no form fits" if draft is None else self._fault(draft, family)
                 if fault:
@@ -261,6 +260,7 @@ class _Builder:
                     self.asked.add(bare)
                     self.used[last] += self.per_page if family == "unanswerable" else 1
                     yield draft, queries
+            idle = 0 if len(self.asked) > before else idle + 1
 
     def _most(self, family: str) -> int:
         return 1 if family == "unanswerable" else self.per_page

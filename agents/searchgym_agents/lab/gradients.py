@@ -1,7 +1,7 @@
 """Gradients as a recipe's own objects make them of sampled groups.
 
 Signals, reward transforms, data policy, advantage estimator and losses are those that train
-(``rl.credit``, ``rl.update``); what differs is only that trajectories are drawn from an enumerated
+(``rl.update``); what differs is only that trajectories are drawn from an enumerated
 tree, and that the log-probabilities are a table's. A *step* is one group of each question, and its
 gradient that of the step's first update, at which no weight has moved yet.
 """

@@ -238,6 +238,11 @@ class FolderLock:
         self._holds = 0
         self._made_folder = False
 
+    @property
+    def held(self) -> bool:
+        """True while this object holds the lock."""
+        return self._holds > 0
+
     def acquire(self) -> None:
         """Take the lock.
 

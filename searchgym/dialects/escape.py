@@ -156,7 +156,7 @@ _THOUGHT: Final = re.compile(
 
 
 def without_thoughts(text: str) -> str:
-    """What a model says besides its thoughts, in the spellings that reasoning models use
+    """Return a model's text without its thoughts, in the spellings that reasoning models use
     (``<think>…</think>``, ``[THINK]…[/THINK]``, …).
 
     A thought that is not closed lasts to the end. What stands before a closing mark that nothing

@@ -29,7 +29,7 @@ from ..types import End, Failure, Segment, ToolCall, TurnRequest
 from .search import SearchEnv
 
 QUEUES = ("return_queue", "length_queue", "time_queue")
-"""What ``RecordEpisodeStatistics`` writes to; all copies write to the same."""
+"""Queues of ``RecordEpisodeStatistics``; all copies write to the same."""
 
 
 class SteppedEnv(SearchEnv):
@@ -93,7 +93,7 @@ class EnvCopy:
         """True while ``step`` or ``reset`` runs: what it does to the episode is the episode's."""
         self.key: Any = 0
         self.given: dict[str, Any] | SteppedEpisode | None = None
-        """What the next episode is begun with; ``None`` once it has begun."""
+        """Arguments of the next episode, or itself; ``None`` once it has begun."""
         self.episode: SteppedEpisode | None = None
         shared = [inner.curriculum, *(getattr(layer, "_cached_spec", None) for layer in env.layers)]
         for layer in env.layers:

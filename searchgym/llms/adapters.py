@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _WRAPPED = re.compile(r"(?:\.base_layer)+\.")
-"""What PEFT's layers put into the names of what they hold, once for each layer around another."""
+"""Part of a weight's name that PEFT's layers add, once for each layer around another."""
 
 FIELDS = (
     "r", "lora_alpha", "lora_dropout", "target_modules", "exclude_modules", "target_parameters",

@@ -23,7 +23,7 @@ from .prompts import check_template
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from .in_place import Slots
+    from .decoding import Slots
 
 
 def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -> tuple[Any, Any]:
@@ -226,7 +226,7 @@ class Running:
     def _in_slots(self) -> bool:
         """Move the rows into slots with room, unless the model's cannot be; says whether they are
         there."""
-        from .in_place import Slots, possible
+        from .decoding import Slots, possible
 
         if self._slots is not None and self._slots.full:
             self._grow()

@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from searchgym.llms import in_place
+from searchgym.llms import decoding
 from searchgym.llms.caches import Past, joined, stacked
 from searchgym.llms.causal import Running, evaluating
 
@@ -84,7 +84,7 @@ def test_slots_give_what_a_growing_cache_gives(
         return
     seen, pasts, running = written(model, room)
     assert (running._slots is not None) == (kind in IN_SLOTS)
-    monkeypatch.setattr(in_place, "possible", lambda *given: False)
+    monkeypatch.setattr(decoding, "possible", lambda *given: False)
     usual, theirs, _ = written(model)
     for mine, other in zip(seen, usual, strict=True):
         torch.testing.assert_close(mine, other, atol=2e-5, rtol=1e-4)
@@ -128,7 +128,7 @@ def test_memory_is_free_as_soon_as_nothing_is_written_any_more() -> None:
 
 @pytest.mark.parametrize("kind", IN_SLOTS)
 def test_models_with_experts_are_known(kind: str) -> None:
-    assert in_place.routed(made(kind).config) == (kind in ("qwen2_moe", "deepseek_v3"))
+    assert decoding.routed(made(kind).config) == (kind in ("qwen2_moe", "deepseek_v3"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -140,6 +140,6 @@ def test_a_recorded_step_gives_what_a_growing_cache_gives(
     seen, _, running = written(model)
     slots: Any = running._slots
     assert (slots._graph is not None) == (kind != "qwen2_moe")
-    monkeypatch.setattr(in_place, "possible", lambda *given: False)
+    monkeypatch.setattr(decoding, "possible", lambda *given: False)
     for mine, other in zip(seen, written(model)[0], strict=True):
         torch.testing.assert_close(mine, other, atol=1e-3, rtol=1e-3)

@@ -10,7 +10,6 @@ assistant's and the user's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any, TypedDict
 
 from ..dialects.base import Dialect, get_dialect
@@ -56,22 +55,8 @@ def messages_of(source: Episode | TurnRequest) -> Chat:
         segments, tools = source.segments, source.tools
         dialect = get_dialect(source.dialect)
         tools = () if source.role == "planner" else tools
-    native = bool(getattr(dialect, "native", False))
-    return Chat(
-        messages=_native(segments, dialect) if native else _plain(segments), tools=schemas(tools)
-    )
-
-
-def _plain(segments: Sequence[Segment]) -> list[Message]:
-    """Texts as they stand; runs of the environment's are one message."""
-    messages: list[Message] = []
-    for role, run in groupby(segments, _role):
-        texts = [s.text for s in run]
-        if role == "assistant":
-            messages += [{"role": role, "content": text} for text in texts]
-        else:
-            messages.append({"role": role, "content": "".join(texts)})
-    return messages
+    native = dialect if getattr(dialect, "native", False) else None
+    return Chat(messages=_messages(segments, native), tools=schemas(tools))
 
 
 def _role(segment: Segment) -> str:
@@ -80,14 +65,16 @@ def _role(segment: Segment) -> str:
     return "system" if segment.kind == "instructions" else "user"
 
 
-def _native(segments: Sequence[Segment], dialect: Dialect) -> list[Message]:
-    """Calls and results apart from texts."""
+def _messages(segments: Sequence[Segment], native: Dialect | None) -> list[Message]:
+    """Texts as they stand, runs of the environment's as one message; in a native dialect calls and
+    results stand apart from texts."""
     messages: list[Message] = []
     waiting: list[tuple[str, str]] = []  # id and name of calls without a result yet
     turn = 0
     for segment in segments:
-        if segment.author == "policy":
-            message, waiting = _said(segment, dialect, turn)
+        role = _role(segment)
+        if role == "assistant" and native is not None:
+            message, waiting = _said(segment, native, turn)
             messages.append(message)
             turn += 1
         elif segment.kind in RESULTS and waiting:
@@ -97,12 +84,10 @@ def _native(segments: Sequence[Segment], dialect: Dialect) -> list[Message]:
                     {"role": "tool", "tool_call_id": key, "name": name, "content": text}
                 )
             waiting = []
+        elif messages and messages[-1]["role"] == role != "assistant":
+            messages[-1]["content"] += segment.text
         else:
-            role = _role(segment)
-            if messages and messages[-1]["role"] == role == "user":
-                messages[-1]["content"] += segment.text
-            else:
-                messages.append({"role": role, "content": segment.text})
+            messages.append({"role": role, "content": segment.text})
     return messages
 
 

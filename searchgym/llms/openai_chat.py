@@ -181,7 +181,7 @@ class ChatClient:
         if self._store is not None and (kept := self._store.get_many(space, [name])[0]):
             self._count(cached=1)
             return _unpacked(kept)
-        reply = await self.server.post(PATH, body, key, self._spent)
+        reply = await self.server.ask(PATH, body, key, self._spent)
         answer = reply if isinstance(reply, Failure) else self._read(reply)
         if isinstance(answer, Failure):
             self._count(failures=1)

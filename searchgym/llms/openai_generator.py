@@ -230,7 +230,7 @@ class OpenAIGenerator:
             fields["return_token_ids"] = True
         if facts.logp:
             fields |= logprob_fields(endpoint)
-        reply = await self.server.post(
+        reply = await self.server.ask(
             PATHS[endpoint], request_body(endpoint, prompt, **fields), request.key
         )
         if isinstance(reply, Failure):
@@ -246,7 +246,7 @@ class OpenAIGenerator:
         ids = [int(i) for i in (*context, *rest)]
         fields = {"model": self.model, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0}
         body = request_body("completions", ids, **fields, **self.extra)
-        reply = await self.server.post(PATHS["completions"], body)
+        reply = await self.server.ask(PATHS["completions"], body)
         if isinstance(reply, Failure):
             return reply
         if (failure := refused(reply)) is not None:

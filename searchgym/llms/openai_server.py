@@ -230,33 +230,23 @@ class ModelServer(Client):
         )  # fmt: skip
         self.base_url, self.key_env = base_url.rstrip("/"), key_env
 
-    async def post(
+    async def ask(
         self,
         path: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | None = None,
         key: int = 0,
         stop: Callable[[], Failure | None] = lambda: None,
     ) -> Reply | Failure:
-        """The server's reply; ``stop`` as in :meth:`Client.send`."""
-        return await self._ask("POST", path, json.dumps(body).encode(), key, stop)
-
-    async def get(self, path: str) -> Reply | Failure:
-        return await self._ask("GET", path)
-
-    async def _ask(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        key: int = 0,
-        stop: Callable[[], Failure | None] = lambda: None,
-    ) -> Reply | Failure:
+        """The server's reply: of a POST where there is a body, else of a GET. ``stop`` as in
+        :meth:`Client.send`."""
         secret = os.environ.get(self.key_env, "")
         self.hide(secret)
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        data = None if body is None else json.dumps(body).encode()
+        headers = {} if body is None else {"Content-Type": "application/json"}
         if secret:
             headers["Authorization"] = f"Bearer {secret}"
-        request = HttpRequest(method, self.base_url + path, body, headers)
+        method = "GET" if body is None else "POST"
+        request = HttpRequest(method, self.base_url + path, data, headers)
         got = await self.send(request, key=key, stop=stop, check=_object)
         if not isinstance(got, HttpFailure):
             return Reply(200, _object(got.body))
@@ -293,13 +283,13 @@ async def probe(
     async def ask(prompt: Any = prompt, n: int = _N, heat: float = 0.0, **more: Any) -> Any:
         """The first choice, ``None`` if the request was refused, or a ``Failure``."""
         fields = {"model": model, "max_tokens": n, "temperature": heat, **extra, **more}
-        reply = await server.post(PATHS[endpoint], request_body(endpoint, prompt, **fields))
+        reply = await server.ask(PATHS[endpoint], request_body(endpoint, prompt, **fields))
         if isinstance(reply, Failure):
             raise _Down(reply)
         return first_choice(reply.body) if reply.status < 400 else None
 
     try:
-        plain = await server.post(
+        plain = await server.ask(
             PATHS[endpoint],
             request_body(endpoint, prompt, model=model, max_tokens=_N, temperature=0.0, **extra),
         )
@@ -337,7 +327,7 @@ async def probe(
 
 async def only_model(server: ModelServer) -> str | Failure:
     """The name of the one model a server has; ``EngineError`` if it has several, or none."""
-    reply = await server.get("/models")
+    reply = await server.ask("/models")
     if isinstance(reply, Failure):
         return reply
     listed = (reply.body or {}).get("data")

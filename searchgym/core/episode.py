@@ -246,7 +246,6 @@ class Episode(EpisodeState):
             )
 
     def _observe(self, calls: tuple[ToolCall, ...], results: list[ToolResult]) -> None:
-        """Show the results of a turn and close it."""
         assert self._open is not None
         action = self._open.action
         for call, result in zip(calls, results, strict=True):
@@ -348,7 +347,6 @@ class Episode(EpisodeState):
         results: tuple[ToolResult | Failure, ...],
         end: End,
     ) -> None:
-        """Close the last turn and measure the episode."""
         paying = self._rules.reward
         parts: dict[str, float] = {}
         final: dict[str, float] = {}

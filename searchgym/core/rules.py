@@ -28,7 +28,6 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def _exact_match() -> Reward:
-    """The reward of Search-R1."""
     return Reward.of("em")
 
 

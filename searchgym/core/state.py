@@ -120,7 +120,6 @@ class Contexts:
                 self._insert_stub(position, segment, stub)
 
     def _answered_since(self, position: int) -> bool:
-        """Check whether the policy has written in this context after the segment."""
         context = self.segments[position].context
         return any(
             self.segments[i].author == "policy" for i in self._where[context] if i > position

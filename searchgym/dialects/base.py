@@ -280,8 +280,6 @@ _OBJECT = "object"
 
 
 class _Parts(NamedTuple):
-    """A dialect as a name or path and the options it is made with."""
-
     use: str
     options: Mapping[str, Any]
 
@@ -405,7 +403,6 @@ def self_search_form(spec: Any) -> Reference:
 
 
 def _says(dialect: Dialect, flag: str, parts: _Parts | None) -> bool:
-    """Check whether a dialect was made to say what a flag stands for."""
     if parts is not None and flag in getattr(dialect, "FLAGS", ()):
         return bool(parts.options.get(flag))
     if flag == "parallel":  # a dialect without this option reads several queries or cannot

@@ -36,7 +36,6 @@ _KINDS = {"answer": Answer, "access": Access, "delegate": Delegate}
 
 
 def _line(words: Sequence[str]) -> re.Pattern[str]:
-    """Lines that are actions."""
     return re.compile(
         rf"^[ \t]*+({'|'.join(words)})[ \t]*+:[ \t]*+([^\n]*+)", re.MULTILINE | re.IGNORECASE
     )

@@ -79,7 +79,6 @@ def _block(segment: Segment) -> ShownBlock:
 
 
 def _titled(passage: Passage) -> str:
-    """The text of a passage, after its title unless it begins with that."""
     title, text = passage.title, passage.text
     return text if not title or text.startswith(title) else f"{title}: {text}"
 
@@ -205,7 +204,6 @@ def _lines(block: ShownBlock) -> Iterator[_Line]:
 
 
 def _wrapped(text: str) -> Iterator[str]:
-    """Lines of a text that are no wider than the picture."""
     room, font = WIDTH - 2 * _MARGIN - 50, _font(_SIZE)
     line = ""
     for word in text[:_CHARACTERS].split():

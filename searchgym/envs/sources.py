@@ -98,7 +98,6 @@ def check_open(options: Options) -> None:
 
 
 def _numbers(value: Any, key: str = "") -> Iterator[tuple[str, int | float]]:
-    """Numbers in plain containers, each with the key that it stands at."""
     if isinstance(value, int | float):
         yield key, value
     elif isinstance(value, Mapping):
@@ -308,7 +307,6 @@ def own_files(keywords: Mapping[str, Any]) -> list[tuple[str, int, int]]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every string within plain containers."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -336,14 +334,12 @@ def _own_tasks(options: Options) -> Sequence[Task]:
 
 
 def _refuse_recipe(options: Options, what: str) -> None:
-    """``CardError`` for options of generated worlds over a corpus that is not generated."""
     for name in ("world", "wording"):
         if getattr(options, name) is not None:
             raise CardError(f"{name} changes how a world is generated; {what} takes no {name}=")
 
 
 def _refuse_split(options: Options) -> None:
-    """``CardError`` for a split of questions that are one's own."""
     if options.split not in USUAL_SPLITS:
         raise CardError(
             f"split chooses one of a card's worlds or question files; {OWN} takes no split=, "
@@ -362,7 +358,6 @@ def _described(tasks: Any) -> str:
 
 
 def _check_families(options: Options, known: Iterable[str]) -> None:
-    """``CardError`` for a family to keep that is none of those there are."""
     there = [*dict.fromkeys(known)] if options.families is not None else []
     for family in options.families or ():
         if family not in there:
@@ -374,7 +369,6 @@ MISSED = 0.25
 
 
 def _say_unproved(built: Sequence[Task], kept: Sequence[Task]) -> None:
-    """Warn of families of which many tasks were left out."""
     from ..tasks.build import FewerTasks
 
     made, left = (Counter(task.family for task in tasks) for tasks in (built, kept))
@@ -390,7 +384,6 @@ def _say_unproved(built: Sequence[Task], kept: Sequence[Task]) -> None:
 
 
 def _asked(tasks: Sequence[Task], options: Options) -> list[Task]:
-    """The tasks that the options keep of those that a file or a person gave."""
     _check_families(options, (task.family for task in tasks))
     return _chosen(tasks, options)
 

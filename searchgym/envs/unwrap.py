@@ -148,7 +148,6 @@ def _carry_over(layer: Any, env: SearchEnv, *, stepped: bool) -> None:
 
 
 def _count(layer: Any, episode: Episode) -> None:
-    """Count an episode that copies of a ``RecordEpisodeStatistics`` have entered."""
     layer.episode_count += 1
 
 

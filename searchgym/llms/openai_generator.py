@@ -177,7 +177,6 @@ class OpenAIGenerator:
                 )
 
     def _at(self, request: GenRequest) -> tuple[Endpoint, EndpointSupport]:
-        """Return the endpoint for a request and its known features."""
         endpoint: Endpoint = "chat" if form(request.prompt) == "chat" else "completions"
         facts = self.facts[endpoint]
         if facts is None:

@@ -174,7 +174,6 @@ def completion(
 
 
 def _written(body: Mapping[str, Any] | None, choice: Mapping[str, Any]) -> int | None:
-    """Tokens of the answer, if the server says."""
     usage = (body or {}).get("usage")
     count = usage.get("completion_tokens") if isinstance(usage, dict) else None
     ids = choice.get("token_ids")
@@ -264,7 +263,6 @@ class ModelServer(Client):
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """A JSON object; ``ValueError`` for anything else."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):

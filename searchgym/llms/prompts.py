@@ -234,7 +234,6 @@ def _ends(template: str, tokens: tuple[tuple[str, str], ...]) -> bool:
 
 
 def _unused(text: str) -> str:
-    """A private-use character that does not stand in a text."""
     return next(c for c in map(chr, range(0xE000, 0xF900)) if c not in text)
 
 

@@ -317,7 +317,6 @@ def train(
 
 
 def _save_model(model: Any, out: Path) -> None:
-    """``DataError`` where the disk is full."""
     try:
         with writing(out):
             model.save_pretrained(out)
@@ -343,7 +342,6 @@ def _keep_tokenizer(tokenizer: Any, out: Path) -> None:
 
 
 def _row(seen: Sequence[Progress]) -> dict[str, float]:
-    """Means since the last row."""
     spent = sum(p.seconds for p in seen)
     return {
         "step": seen[-1].step,

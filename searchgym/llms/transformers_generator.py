@@ -258,7 +258,6 @@ class TransformersGenerator:
                 self.prefixes.clear()
 
     def _chunks(self, rows: list[Writing]) -> Iterator[list[Writing]]:
-        """Rows of like length together: less padding."""
         rows = sorted(rows, key=lambda r: (r.unread, len(r.prompt), r.sampling.max_tokens))
         return _pack(rows, lambda row: row.room, self.batch_tokens, self.batch_size)
 

@@ -316,7 +316,6 @@ def _apart(weights: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _architecture(folder: Path) -> str:
-    """The class a model folder names, for messages."""
     try:
         names = read_json(folder / "config.json")["architectures"]
         return str(names[0])
@@ -335,7 +334,6 @@ def _hide_llvmlite() -> None:
 
 
 def _entropy(at: Mapping[int, Any]) -> float:
-    """Entropy in nats, from every token's log-probability."""
     logp = np.array([entry.logprob for entry in at.values()], np.float64)
     finite = logp[np.isfinite(logp)]
     return float(-(np.exp(finite) * finite).sum())

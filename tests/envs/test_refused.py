@@ -11,7 +11,6 @@ import pytest
 from gymnasium.wrappers import TransformReward
 
 import searchgym as sg
-from searchgym import RulesAgent
 from searchgym.curricula import Uniform
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EngineError, RewardError, TaskError
@@ -78,11 +77,16 @@ def test_search_is_enabled_or_not(value: Any) -> None:
             small().reset(seed=0, options={"search_enabled": value})
 
 
+class Answers:
+    def act(self, requests: Any) -> list[str]:
+        return ["<answer>x</answer>" for _ in requests]
+
+
 @pytest.mark.parametrize("given", [math.nan, "x", None])
 def test_a_reward_wrapper_gives_a_number(given: Any) -> None:
     wrapped = TransformReward(small(), lambda reward: given)
     with pytest.raises(RewardError, match="must give a finite number, and gave"):
-        sg.evaluate(RulesAgent(), wrapped)
+        sg.evaluate(Answers(), wrapped)
 
 
 def kaputt(word: str) -> str:

@@ -16,6 +16,7 @@ from .test_search import env
 
 __all__ = ["browser", "page"]  # fixtures
 
+SMALL: dict[str, Any] = {"world": {"entities": 60}, "tasks": {"simple": 8}}
 ACTIONS = ("<search>Aldor founder</search>", "<search>Mira Venn</search>", "<answer>Quell</answer>")
 
 
@@ -50,7 +51,7 @@ def test_a_long_episode_shows_its_newest_turns() -> None:
 
 def test_gymnasium_records_a_video(tmp_path: Path) -> None:
     made = gym.wrappers.RecordVideo(
-        gym.make("SearchQA-v0", render_mode="rgb_array", world={"entities": 300}),
+        gym.make("SearchQA-v0", render_mode="rgb_array", **SMALL),
         video_folder=str(tmp_path), disable_logger=True,
     )  # fmt: skip
     made.reset(seed=1)

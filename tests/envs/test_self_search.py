@@ -24,6 +24,7 @@ from searchgym.types import Query
 from ..small import CORPUS, TASKS
 
 OWN = {"corpus": CORPUS, "tasks": TASKS, "engine": "self"}
+COUNTS = {"simple": 9, "chain": 9, "comparison": 9, "intersection": 9, "unanswerable": 9}
 RIGHT = (
     "<think>who?</think><search>founder of Aldor</search><information>Mira Venn founded\nAldor"
     "</information><think>so</think><answer>Mira Venn</answer>"
@@ -118,8 +119,8 @@ def test_it_passes_the_checkers() -> None:
 
 def test_the_oracle_writes_the_gold_passages_itself() -> None:
     for name in ("searchgym/SelfSearchQA-v0", "SearchQA-v0"):
-        e = gym.make(name, engine="self").unwrapped
-        for seed in range(60):
+        e = gym.make(name, engine="self", world={"entities": 300}, tasks=COUNTS).unwrapped
+        for seed in range(30):
             e.reset(seed=seed)
             (text,) = e.oracle()
             task = e.episode.config.task

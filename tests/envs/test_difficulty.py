@@ -329,6 +329,7 @@ def test_broken_episodes_are_not_observed() -> None:
     assert vector.curriculum.returns
 
 
+@pytest.mark.contract
 def test_maskable_ppo_trains_through_a_curriculum_it_does_not_know() -> None:
     """Stages by success: Stable-Baselines3-contrib learns the first one and is led to the next."""
     import sb3_contrib as sb3

@@ -65,7 +65,12 @@ def test_free_text_is_flattened_to_itself_but_has_no_size() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"copy": False}, {"context": "spawn"}, {"shared_memory": False}],
+    [
+        {},
+        {"copy": False},
+        pytest.param({"context": "spawn"}, marks=pytest.mark.contract),  # each imports everything
+        {"shared_memory": False},
+    ],
     ids=["default", "views", "spawn", "pipes"],
 )
 def test_processes_play_what_one_process_plays(options: dict) -> None:

@@ -251,10 +251,10 @@ def same(observation):
 def test_an_idle_wrapper_changes_no_result():
     degraded = {"engine": {"name": "degraded"}, "params": {"noise": 0.5}, "max_turns": 4}
     small = {"world": {"entities": 60}, "tasks": {"simple": 6, "chain": 6}, **degraded}
-    plain = repr(sg.evaluate(sg.RulesAgent(), sg.SearchEnv(**small)).rows)
+    plain = repr(sg.evaluate(FirstHitAgent(), sg.SearchEnv(**small)).rows)
     wrapped = TransformAction(TransformObservation(sg.SearchEnv(**small), same, None), same, None)
     for workers in (1, 2):
-        assert repr(sg.evaluate(sg.RulesAgent(), wrapped, workers=workers).rows) == plain
+        assert repr(sg.evaluate(FirstHitAgent(), wrapped, workers=workers).rows) == plain
 
 
 def test_forks_and_copies_go_on_through_the_wrappers():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..types import (
     Access,
@@ -32,7 +32,7 @@ from .instructions import NO_SEARCH, callable_tools, limits, opening
 from .tags import BAD_JUDGEMENT, TextDialect, split_queries, spread_hashes, trim
 
 _WORDS = ("search", "access", "answer", "judge", "delegate")
-_KINDS = {"answer": Answer, "access": Access, "delegate": Delegate}
+_KINDS: dict[str, Any] = {"answer": Answer, "access": Access, "delegate": Delegate}
 
 
 def _line(words: Sequence[str]) -> re.Pattern[str]:

@@ -14,9 +14,9 @@ so far takes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.heap import BufferWrapper
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 from gymnasium.spaces import Space
@@ -37,7 +37,35 @@ _WORDS = (
 )  # fmt: skip
 
 
-class FreeText(Space[str]):
+Item = TypeVar("Item", covariant=True)
+
+
+class _Bounded(Space[Item]):
+    """Values of at most ``max_length`` characters, which are JSON as they are."""
+
+    max_length: int
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return False
+
+    def to_jsonable(self, sample_n: Sequence[Any]) -> list[Any]:
+        return list(sample_n)
+
+    def from_jsonable(self, sample_n: list[Any]) -> list[Any]:
+        return list(sample_n)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.max_length == self.max_length
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self.max_length))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(max_length={self.max_length})"
+
+
+class FreeText(_Bounded[str]):
     """Any string of at most ``max_length`` characters; ``sample`` draws a few words."""
 
     def __init__(self, max_length: int = 1_000_000, seed: int | np.random.Generator | None = None):
@@ -51,25 +79,6 @@ class FreeText(Space[str]):
 
     def contains(self, x: Any) -> bool:
         return isinstance(x, str) and len(x) <= self.max_length
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        return False
-
-    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
-        return list(sample_n)
-
-    def from_jsonable(self, sample_n: list[Any]) -> list[str]:
-        return [str(s) for s in sample_n]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FreeText) and other.max_length == self.max_length
-
-    def __hash__(self) -> int:
-        return hash(("FreeText", self.max_length))
-
-    def __repr__(self) -> str:
-        return f"FreeText(max_length={self.max_length})"
 
 
 # --- texts in memory that processes share --------------------------------------------------------
@@ -179,7 +188,7 @@ def _unflatten(space: FreeText, x: str) -> str:  # type: ignore[misc]
 ROLES = ("system", "user", "assistant", "tool")
 
 
-class ChatSpace(Space[Any]):
+class ChatSpace(_Bounded[Any]):
     """Chats: ``{"messages": [{"role", "content", …}, …], "tools": [schema, …]}`` of JSON values,
     whose contents have at most ``max_length`` characters in all (``searchgym.core.messages.Chat``).
 
@@ -217,25 +226,6 @@ class ChatSpace(Space[Any]):
         except (TypeError, ValueError):
             return False
         return sum(len(message["content"]) for message in messages) <= self.max_length
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        return False
-
-    def to_jsonable(self, sample_n: Iterable[Any]) -> list[Any]:
-        return list(sample_n)
-
-    def from_jsonable(self, sample_n: list[Any]) -> list[Any]:
-        return [dict(chat) for chat in sample_n]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ChatSpace) and other.max_length == self.max_length
-
-    def __hash__(self) -> int:
-        return hash(("ChatSpace", self.max_length))
-
-    def __repr__(self) -> str:
-        return f"ChatSpace(max_length={self.max_length})"
 
 
 @create_zero_array.register(ChatSpace)

@@ -62,6 +62,8 @@ class ChatClient:
     Args:
         base_url: Like ``http://127.0.0.1:8000/v1``.
         model: Its name; may be left out where the server has one.
+        key_env, timeout_s, tries, backoff_s, connections: Of
+            :class:`~searchgym.llms.openai_server.ModelServer`.
         max_tokens, temperature: Of each reply.
         seeded: Send ``seed``, made of each request's key.
         extra: Further fields of every request; one that is None is left out, which removes a field
@@ -71,8 +73,6 @@ class ChatClient:
         price_in, price_out: US dollars per million tokens read and written.
         budget: US dollars after which no more is asked. Calls under way then are still paid for;
             each process counts its own.
-        connection: Keywords of :class:`~searchgym.llms.openai_server.ModelServer` (``key_env``,
-            ``timeout_s``, ``tries``, ``backoff_s``; ``connections``: 16 unless given).
 
     Raises:
         EngineError: impossible settings; later a refused key, an unknown model or address.
@@ -85,6 +85,11 @@ class ChatClient:
         base_url: str,
         model: str | None = None,
         *,
+        key_env: str = "OPENAI_API_KEY",
+        timeout_s: float = 120.0,
+        tries: int = 4,
+        backoff_s: float = 0.5,
+        connections: int = 16,
         max_tokens: int = 512,
         temperature: float = 0.0,
         seeded: bool = False,
@@ -93,7 +98,6 @@ class ChatClient:
         price_in: float = 0.0,
         price_out: float = 0.0,
         budget: float | None = None,
-        **connection: Any,
     ) -> None:
         if max_tokens < 1 or temperature < 0 or min(price_in, price_out, budget or 0.0) < 0:
             raise EngineError(
@@ -104,7 +108,10 @@ class ChatClient:
             raise EngineError(
                 "a budget needs price_in and price_out, in dollars per million tokens"
             )
-        self.server = ModelServer(base_url, **{"connections": 16, **connection})
+        self.server = ModelServer(
+            base_url, key_env=key_env, timeout_s=timeout_s, tries=tries, backoff_s=backoff_s,
+            connections=connections,
+        )  # fmt: skip
         self._model, self.seeded, self.extra = model, seeded, dict(extra or {})
         self.max_tokens, self.temperature = max_tokens, float(temperature)
         self.price_in, self.price_out, self.budget = price_in, price_out, budget

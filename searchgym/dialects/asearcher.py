@@ -29,8 +29,13 @@ class ASearcher(TagDialect):
 
     longest: ClassVar[int] = 2 * DOCUMENT_CHARS
 
-    def __init__(self, **flags: bool) -> None:
-        super().__init__(access=True, **flags)
+    def __init__(
+        self, *, parallel: bool = False, judge: bool = False, delegate: bool = False,
+        tools: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            parallel=parallel, access=True, judge=judge, delegate=delegate, tools=tools
+        )
 
     def question(self, text: str) -> str:
         return f"Question: {escape_tags(text).strip()}\n\n<think>\n"

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from docsite.constant import accepted
-from searchgym.agents.state import State, read_state
-from searchgym.core.rollout import run_episodes
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.run import episode_for
+from searchgym.agents import State, read_state
+from searchgym.core import run_episodes
+from searchgym.dialects import get_dialect
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import episode_for
 from searchgym.seeding import derive
 from searchgym.text import bare_title
 from searchgym.types import ABSTAIN, Answer, Search, Task, TurnRequest

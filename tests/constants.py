@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from docsite.constant import said_blindly
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.run import episode_for
+from searchgym.dialects import get_dialect
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import episode_for
 from searchgym.rewards import REWARDS
 from searchgym.types import Answer, Task
 

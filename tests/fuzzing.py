@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from searchgym.dialects.base import Dialect
-from searchgym.dialects.escape import TAGS
+from searchgym.dialects import TAGS, Dialect
 from searchgym.errors import DialectError
 from searchgym.types import Access, Action, Answer, Call, Delegate, Judge, Search
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from searchgym.core.episode import Episode
-from searchgym.core.rules import EpisodeConfig, Rules
-from searchgym.corpora.corpus import Corpus
+from searchgym.core import Episode, EpisodeConfig, Rules
+from searchgym.corpora import Corpus
 from searchgym.tools import AccessTool, SearchTool
 from searchgym.types import Failure, Passage, Task, ToolCall, ToolResult, ToolSpec
 

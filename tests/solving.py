@@ -6,16 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.state import read_state
-from searchgym.core.episode import Episode, run_tools
-from searchgym.core.oracle import oracle_actions, oracle_texts
-from searchgym.core.rollout import run_episodes
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.run import episode_for
+from searchgym.agents import OracleAgent, read_state
+from searchgym.core import Episode, oracle_actions, oracle_texts, run_episodes, run_tools
+from searchgym.dialects import get_dialect
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import episode_for
 from searchgym.seeding import stream
-from searchgym.tasks.families import FAMILIES
+from searchgym.tasks import FAMILIES
 from searchgym.types import Access, Action, Search, Task
 from searchgym_agents.candidate.actions import candidates
 

@@ -12,10 +12,8 @@ from gymnasium.envs.registration import EnvSpec
 
 import searchgym  # noqa: F401  (registers)
 from searchgym.cards import Card, card, cards, catalog, read_card
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.options import Options
-from searchgym.envs.registration import ENTRY_POINT, env_ids, ids_of, register_card
-from searchgym.envs.search import SearchEnv
+from searchgym.dialects import get_dialect
+from searchgym.envs import ENTRY_POINT, Options, SearchEnv, env_ids, ids_of, register_card
 from searchgym.errors import CardError
 
 KINDS = ("envs", "corpora", "agents")

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from searchgym.cards import cards
-from searchgym.cli.main import build
+from searchgym.cli import build
 from searchgym_agents.leaderboard.entries import entries
 
 ROOT = Path(__file__).resolve().parent.parent

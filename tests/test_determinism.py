@@ -10,15 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from searchgym.corpora.render import render
-from searchgym.evaluation.differences import crossed_interval
-from searchgym.evaluation.intervals import mean_interval
-from searchgym.kgs.build import from_world
-from searchgym.kgs.communities import find_communities
-from searchgym.tasks.build import build_tasks
-from searchgym.worlds.export import world_digest
-from searchgym.worlds.generate import generate
-from searchgym.worlds.loader import load_schema
+from searchgym.corpora import render
+from searchgym.evaluation import crossed_interval, mean_interval
+from searchgym.kgs import find_communities, from_world
+from searchgym.tasks import build_tasks
+from searchgym.worlds import generate, load_schema, world_digest
 from searchgym_agents.knower.knowledge import Knowledge
 from searchgym_agents.knower.recipe import KnowerRecipe
 from tests.kgs.random_graphs import generated

@@ -163,7 +163,6 @@ MODULES_ARE_PUBLIC = frozenset({"integrations", "utils"})
 """Packages whose modules are named one by one: a project each, a helper each."""
 
 
-@pytest.mark.skip("while imports are rewritten")
 def test_tests_of_others_see_only_the_face_of_a_package() -> None:
     """So that a merge of two modules inside a package changes no test of another package."""
     packages = {p.parent.name for p in PACKAGE.glob("*/__init__.py")} - MODULES_ARE_PUBLIC

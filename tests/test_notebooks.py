@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from docsite.notebooks import execute
-from searchgym.llms.models import KIND, SOURCE, to_folder
+from searchgym.llms import KIND, SOURCE, to_folder
 
 from .llms.tiny_gguf import write_gguf
 

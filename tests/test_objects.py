@@ -11,13 +11,12 @@ import pytest
 
 from searchgym.cards import from_spec, load_object, registered_only, source_digest
 from searchgym.curricula import make_curriculum
-from searchgym.dialects.base import get_dialect
-from searchgym.engines.registry import build_engine
+from searchgym.dialects import get_dialect
+from searchgym.engines import build_engine
 from searchgym.errors import CardError, DialectError, EngineError
-from searchgym.llms.registry import build_generator
+from searchgym.llms import build_generator
 from searchgym.objects import bare_hint, check_fits, is_path
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.registry import REGISTRY
+from searchgym.rl import REGISTRY, make
 from searchgym.utils.trust import check_sources, named_sources
 
 from .small import CORPUS

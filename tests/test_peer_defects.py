@@ -16,20 +16,15 @@ import httpx
 import numpy as np
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import step
-from searchgym.corpora.data import status
-from searchgym.dialects.base import DIALECTS, get_dialect
-from searchgym.engines.bm25 import BM25Engine
-from searchgym.engines.remote import RemoteEngine
-from searchgym.engines.simulated import SimulatedEngine
-from searchgym.envs.registration import env_ids
-from searchgym.envs.search import SearchEnv
-from searchgym.envs.vector import SearchVectorEnv
+from searchgym.core import Episode, step
+from searchgym.corpora import status
+from searchgym.dialects import DIALECTS, get_dialect
+from searchgym.engines import BM25Engine, RemoteEngine, SimulatedEngine
+from searchgym.envs import SearchEnv, SearchVectorEnv, env_ids
 from searchgym.errors import CardError
-from searchgym.evaluation.metrics import METRICS, Row, row_of
-from searchgym.llms.base import Completion, GenRequest
-from searchgym.policies.causal_lm import CausalLMPolicy
+from searchgym.evaluation import METRICS, Row, row_of
+from searchgym.llms import Completion, GenRequest
+from searchgym.policies import CausalLMPolicy
 from searchgym.serve import Settings, build_app
 from searchgym.types import (
     Answer,
@@ -359,8 +354,7 @@ def test_15_misspelt_settings_fail_at_once(tmp_path: Path) -> None:
         with pytest.raises(Exception, match=expected) as caught:
             SearchEnv(**{**OWN, **keywords})
         assert type(caught.value).__module__ == "searchgym.errors"
-    from searchgym.rl.recipe import Recipe
-    from searchgym.rl.trainer import CHECKPOINT, TrainConfig, Trainer
+    from searchgym.rl import CHECKPOINT, Recipe, TrainConfig, Trainer
     from tests.rl import colours
 
     with pytest.raises(CardError, match="unknown slot 'advantag'"):

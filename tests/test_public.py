@@ -82,13 +82,8 @@ def test_the_pages_hold_programs() -> None:
 def test_every_line_of_a_stub_is_read(package: str) -> None:
     """What the type checker is told is there at run time, and of the package there is not much."""
     module = importlib.import_module(package)
-    tree = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text("utf-8"))
-    told = [
-        alias.asname
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.level and node.module
-        for alias in node.names
-    ]
+    stub = Path(str(module.__file__)).with_suffix(".pyi").read_text("utf-8")
+    told = re.findall(r"^from \.[\w.]+ import \w+ as (\w+)$", stub, re.MULTILINE)
     assert module.__all__ == told
     assert len(told) <= 80
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from searchgym import RandomAgent
-from searchgym.dialects.base import DIALECTS
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.baselines import baselines, majority_answer
-from searchgym.evaluation.run import evaluate
-from searchgym.tasks.families import FAMILIES
+from searchgym.dialects import DIALECTS
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import baselines, evaluate, majority_answer
+from searchgym.tasks import FAMILIES
 from tests.solving import OPTIONS, in_dialect, unsolved, world
 
 pytestmark = pytest.mark.contract

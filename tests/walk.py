@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.info import step_info
+from searchgym.dialects import get_dialect
+from searchgym.envs import step_info
 from searchgym.seeding import derive
 from searchgym.tools import AccessTool, SearchTool
 

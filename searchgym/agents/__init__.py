@@ -1,1 +1,7 @@
 """Agents: anything that answers turn requests with text."""
+
+from __future__ import annotations
+
+from ..utils import attach
+
+__getattr__, __dir__, __all__ = attach(__name__)

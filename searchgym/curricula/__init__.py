@@ -19,45 +19,8 @@ are chosen by ``uniform``, ``staged``, ``masksearch``, ``self_paced``, ``success
 does both.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from .axes import AXES as AXES
-from .axes import Axis as Axis
-from .axes import DifficultyVector as DifficultyVector
-from .axes import TaskPool as TaskPool
-from .axes import blur as blur
-from .axes import checked_difficulty as checked_difficulty
-from .axes import difficulty_of as difficulty_of
-from .axes import number_table as number_table
-from .base import CURRICULA as CURRICULA
-from .base import Curriculum as Curriculum
-from .base import Driver as Driver
-from .base import Lent as Lent
-from .base import Uniform as Uniform
-from .base import is_told as is_told
-from .base import make_curriculum as make_curriculum
-from .base import next_task as next_task
+from ..utils import attach
 
-if TYPE_CHECKING:
-    from .choices import DifficultyPool as DifficultyPool
-    from .choices import MaskSearch as MaskSearch
-    from .choices import SelfPaced as SelfPaced
-    from .choices import Staged as Staged
-    from .choices import SuccessBand as SuccessBand
-    from .drivers import AfterSuccess as AfterSuccess
-    from .drivers import AxisBandit as AxisBandit
-    from .drivers import LevelBand as LevelBand
-    from .drivers import PerTask as PerTask
-    from .drivers import ScalingInter as ScalingInter
-    from .drivers import Scheduled as Scheduled
-    from .drivers import ZeroSearchNoise as ZeroSearchNoise
-
-_LAZY = {path.partition(":")[2]: path.partition(":")[0] for path in CURRICULA.shipped.values()}
-"""Classes that are imported when they are first asked for: an environment needs few of them."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -4,6 +4,13 @@ from .base import DIALECTS as DIALECTS
 from .base import Dialect as Dialect
 from .base import View as View
 from .base import get_dialect as get_dialect
+from .escape import TAGS as TAGS
+from .escape import escape_controls as escape_controls
 from .json_tools import JsonTools as JsonTools
+from .masks import loss_mask as loss_mask
 from .plain import Plain as Plain
+from .prompts import PUBLISHED as PUBLISHED
+from .prompts import SEARCH_R1 as SEARCH_R1
+from .search_r1 import NOTHING as NOTHING
 from .search_r1 import SearchR1 as SearchR1
+from .tags import MASKED as MASKED

@@ -1,5 +1,7 @@
 """Search engines behind one interface; see :mod:`searchgym.engines.registry` for their names."""
 
-from .registry import ENGINES, build_engine
+from __future__ import annotations
 
-__all__ = ["ENGINES", "build_engine"]
+from ..utils import attach
+
+__getattr__, __dir__, __all__ = attach(__name__)

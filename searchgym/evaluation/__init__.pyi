@@ -21,10 +21,12 @@ from .formats import read_run as read_run
 from .formats import run_of as run_of
 from .formats import write_qrels as write_qrels
 from .formats import write_run as write_run
+from .intervals import TAILS as TAILS
 from .intervals import Interval as Interval
 from .intervals import mean_interval as mean_interval
 from .intervals import over_seeds as over_seeds
 from .intervals import proportion as proportion
+from .intervals import resampled_means as resampled_means
 from .intervals import wilson as wilson
 from .journal import trajectories_of as trajectories_of
 from .judge import LLMJudge as LLMJudge
@@ -35,11 +37,13 @@ from .metrics import METRICS as METRICS
 from .metrics import Row as Row
 from .metrics import column as column
 from .metrics import infra_by_searches as infra_by_searches
+from .metrics import limits as limits
 from .metrics import own_metric as own_metric
 from .metrics import own_metrics as own_metrics
 from .metrics import row_of as row_of
 from .play import episode_for as episode_for
 from .play import spread as spread
+from .result import SCHEMA_VERSION as SCHEMA_VERSION
 from .result import EvalResult as EvalResult
 from .result import caveats as caveats
 from .retrieval import measure_retrieval as measure_retrieval
@@ -54,4 +58,5 @@ from .summaries import pass_at as pass_at
 from .summaries import pass_at_k as pass_at_k
 from .summaries import point as point
 from .summaries import within as within
+from .table import Column as Column
 from .table import ResultTable as ResultTable

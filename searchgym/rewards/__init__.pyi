@@ -20,3 +20,4 @@ from .registry import TURN as TURN
 from .reward import Reward as Reward
 from .search_r1 import in_form as in_form
 from .search_r1 import structural as structural
+from .search_r1 import texts_in_form as texts_in_form  # internal

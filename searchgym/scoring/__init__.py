@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ..text import cover_match, exact_match, is_abstention, match
 from ..types import Task
+from ..utils import attach
+
+__getattr__, __dir__, __all__ = attach(__name__)
 
 SCORING_VERSION = 3
 """Raised whenever a measure of an answer changes its value; results of two versions are not

@@ -26,7 +26,7 @@ class _Package(ModuleType):
             super().__setattr__(name, value)
 
 
-_IMPORT = re.compile(r"^from \.([\w.]*) import (\w+) as \w+$", re.MULTILINE)
+_IMPORT = re.compile(r"^from \.([\w.]*) import (\w+) as \w+(  # internal)?$", re.MULTILINE)
 
 
 def attach(
@@ -34,6 +34,7 @@ def attach(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package, whose public names are
     written once: as imports in the file ``__init__.pyi`` beside it, which type checkers read, too.
+    Names marked ``# internal`` are there for other packages and their tests, but not documented.
 
     Args:
         package: The package's ``__name__``.
@@ -42,25 +43,29 @@ def attach(
     this = sys.modules[package]
     this.__class__ = _Package
     stub = Path(str(this.__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
-    home = {name: module for module, name in _IMPORT.findall(stub) if module}
-    modules = {name for module, name in _IMPORT.findall(stub) if not module}
+    found = _IMPORT.findall(stub)
+    home = {name: module for module, name, _ in found if module}
+    modules = {name for module, name, _ in found if not module}
 
     def get(name: str) -> Any:
         if name in home:
-            value = getattr(importlib.import_module(f".{home[name]}", package), name)
+            module = importlib.import_module(f".{home[name]}", package)
+            if not hasattr(module, name):  # a module of a package within
+                importlib.import_module(f"{module.__name__}.{name}")
+            value = getattr(module, name)
             this.__dict__[name] = value  # from now on without this call
             return value
         if name in modules:
             return importlib.import_module(f".{name}", package)
         if not name.startswith("_") and name in others():
-            module, _, thing = others()[name].partition(":")
-            return getattr(importlib.import_module(module), thing)
+            path, _, thing = others()[name].partition(":")
+            return getattr(importlib.import_module(path), thing)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def names() -> list[str]:
         return sorted({*this.__dict__, *home, *modules, *others()})
 
-    return get, names, list(home)
+    return get, names, [name for module, name, internal in found if module and not internal]
 
 
 @contextmanager

@@ -12,14 +12,11 @@ from typing import Any
 
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episode
-from searchgym.envs.search import SearchEnv
+from searchgym.core import Episode, run_episode
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, EngineError, EpisodeError
-from searchgym.evaluation.comparison import unreadable
-from searchgym.evaluation.result import EvalResult, caveats
-from searchgym.evaluation.run import episode_for, evaluate
-from searchgym.llms.openai_chat import ChatClient, ChatRequest
+from searchgym.evaluation import EvalResult, caveats, episode_for, evaluate, unreadable
+from searchgym.llms import ChatClient, ChatRequest
 from searchgym.types import Access, Answer, Call, Failure, Invalid, Search
 from searchgym_agents.chat.chat import NOT_POSSIBLE, WRONG_FORM
 from searchgym_agents.chat.react import ReActAgent, parse

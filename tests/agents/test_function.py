@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from searchgym.agents.simple import FunctionAgent
-from searchgym.core.rollout import run_episodes
-from searchgym.envs.search import SearchEnv
+from searchgym.core import run_episodes
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, EpisodeError
-from searchgym.evaluation.run import episode_for, evaluate
+from searchgym.evaluation import episode_for, evaluate
 from searchgym.types import TurnRequest
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
 from tests.small import CORPUS, TASKS

@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 
 from searchgym.agents.oracle import OracleAgent
-from searchgym.core.rollout import run_episode
-from searchgym.dialects.base import DIALECTS, get_dialect
-from searchgym.envs.search import SearchEnv
+from searchgym.core import run_episode
+from searchgym.dialects import DIALECTS, get_dialect
+from searchgym.envs import SearchEnv
 from searchgym.errors import TaskError
-from searchgym.evaluation.run import episode_for, evaluate
+from searchgym.evaluation import episode_for, evaluate
 from searchgym.types import ABSTAIN, Answer, Delegate, Search
 from tests.small import CORPUS, TASKS
 

@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.dialects.base import get_dialect
-from searchgym.dialects.masks import loss_mask
-from searchgym.dialects.search_r1 import NOTHING
+from searchgym.dialects import NOTHING, get_dialect, loss_mask
 from searchgym.engines import build_engine
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import DialectError, EngineError, EpisodeError
-from searchgym.evaluation.run import evaluate
-from searchgym.llms.base import Completion, GenRequest, Sampling, check, request_key
-from searchgym.llms.tokens import cut, stop_end
-from searchgym.scoring.ssrl_format import ssrl_format
+from searchgym.evaluation import evaluate
+from searchgym.llms import Completion, GenRequest, Sampling, check, cut, request_key, stop_end
+from searchgym.scoring import ssrl_format
 from searchgym.types import Failure, Query, Ranking, Span
 from searchgym_agents.self_search import (
     Prompt,
@@ -380,7 +377,7 @@ def policy() -> Any:
     """A two-layer Qwen2 that has learnt two texts by heart: one with results, one with its own."""
     import torch
 
-    from searchgym.llms.transformers_generator import TransformersGenerator
+    from searchgym.llms import TransformersGenerator
 
     form, engine = get_dialect("search_r1_self"), build_engine("bm25", CORPUS)
 

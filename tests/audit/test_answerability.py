@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import AnswerIndex, Corpus, is_aggregated, normalised
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import AnswerIndex, Corpus, is_aggregated, normalised
+from searchgym.engines import BM25Engine
 from searchgym.errors import DataError, EngineError
 from searchgym.text import normalise_answer
 from searchgym.types import ABSTAIN, Failure, Hit, Passage, Task
@@ -179,7 +179,7 @@ def test_reports_are_written_and_read(tmp_path: Path) -> None:
 
 def test_a_real_set(data_dir: Path) -> None:
     """PopQA: every gold passage is there; one search finds nearly all of it (BM25 R@5 is .955)."""
-    from searchgym.corpora.data import load_set
+    from searchgym.corpora import load_set
 
     corpus, tasks = load_set("popqa", data_dir=data_dir)
     line = measure_answerability(tasks[:100], corpus, BM25Engine(corpus), k=5, turns=3).line("all")

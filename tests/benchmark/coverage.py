@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from searchgym.benchmark.gains import Joint, MetricTable, ratio
-from searchgym.evaluation.intervals import wilson
+from searchgym.evaluation import wilson
 
 REAL, SIMULATED = 0.2, 0.5
 """True gains; their ratio is what the intervals should hold."""

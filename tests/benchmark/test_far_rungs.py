@@ -10,11 +10,10 @@ import pytest
 from searchgym import FirstHitAgent
 from searchgym.benchmark import transfer
 from searchgym.benchmark.ladder import Engines, choose, full_ladder
-from searchgym.corpora.data import load_set
-from searchgym.evaluation.result import EvalResult
-from searchgym.llms.base import Sampling
-from searchgym.llms.small import small_model, train_tokenizer
-from searchgym.policies.model_folder import save_note
+from searchgym.corpora import load_set
+from searchgym.evaluation import EvalResult
+from searchgym.llms import Sampling, small_model, train_tokenizer
+from searchgym.policies import save_note
 from tests.benchmark.test_ladder import SMALL as WORLD
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
 from tests.engines.test_remote_serve import running

@@ -16,8 +16,7 @@ from searchgym.benchmark.gains import (
     ratio,
 )
 from searchgym.errors import EvaluationError
-from searchgym.evaluation.differences import crossed_interval
-from searchgym.evaluation.intervals import Interval, mean_interval
+from searchgym.evaluation import Interval, crossed_interval, mean_interval
 
 from .coverage import coverage
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from searchgym import BestSentenceAgent, ConstantAgent, FirstHitAgent
-from searchgym.agents.oracle import OracleAgent
+from searchgym.agents import OracleAgent
 from searchgym.benchmark import Rung, transfer
 from searchgym.benchmark.contenders import baselines
 from searchgym.benchmark.lacks import breakdown, lacks

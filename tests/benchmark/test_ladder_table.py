@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from searchgym import ConstantAgent, FirstHitAgent, RulesAgent
-from searchgym.agents.oracle import OracleAgent
+from searchgym.agents import OracleAgent
 from searchgym.benchmark import Rung, transfer
 from searchgym.benchmark.ladder_table import print_ladder, stands_of, verdicts
 from searchgym.benchmark.table import TransferTable

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from searchgym import ConstantAgent, FirstHitAgent, RandomAgent
-from searchgym.agents.oracle import OracleAgent
+from searchgym.agents import OracleAgent
 from searchgym.benchmark import Rung, generated_rungs, oracle, real_rungs, transfer
 from searchgym.benchmark.table import save_report
 from searchgym.errors import CardError, EvaluationError
-from searchgym.evaluation.result import SCHEMA_VERSION, EvalResult
+from searchgym.evaluation import SCHEMA_VERSION, EvalResult
 from searchgym.types import TurnRequest
 from searchgym_agents.candidate.training import Learned
 from tests.small import CORPUS, TASKS

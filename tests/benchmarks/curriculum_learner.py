@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from searchgym.agents.state import read_state
-from searchgym.core.episode import Episode, run_tools
+from searchgym.agents import read_state
+from searchgym.core import Episode, run_tools
 from searchgym.curricula import Curriculum
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.search import SearchEnv
-from searchgym.rl.advantages.group_relative import rloo_advantages
+from searchgym.dialects import get_dialect
+from searchgym.envs import SearchEnv
+from searchgym.rl import rloo_advantages
 from searchgym.seeding import derive, stream
 from searchgym_agents.candidate.features import FeatureBuilder
 from searchgym_agents.candidate.scorer import CandidateScorer, segment_log_softmax, stack

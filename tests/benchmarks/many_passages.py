@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from searchgym.engines.analysis import LUCENE_STOPWORDS
+from searchgym.engines import LUCENE_STOPWORDS
 from searchgym.types import Passage
 
 RANKS = np.array([1, 10, 100, 1_000, 10_000, 8_000_000], np.float64)

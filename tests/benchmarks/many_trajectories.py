@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from searchgym.core.trajectory import Trajectory
+from searchgym.core import Trajectory
 from searchgym.seeding import stream
 
 from ..viewer.runs import agents, episodes

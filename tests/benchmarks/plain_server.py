@@ -18,9 +18,7 @@ import uvicorn
 from fastapi import FastAPI, Response
 from pydantic import BaseModel
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.corpora.data import load_set
-from searchgym.corpora.load import load_corpus
+from searchgym.corpora import Corpus, load_corpus, load_set
 
 Search = Callable[[str, int], list[tuple[int, float]]]
 
@@ -59,7 +57,7 @@ def bm25s_search(corpus: Corpus) -> Search:
 
 
 def own_search(corpus: Corpus) -> Search:
-    from searchgym.engines.bm25 import BM25Engine
+    from searchgym.engines import BM25Engine
 
     engine = BM25Engine(corpus)
     engine.warm_up()
@@ -78,7 +76,7 @@ def dense_search(corpus: Corpus) -> Search:
     import numpy as np
     from sentence_transformers import SentenceTransformer
 
-    from searchgym.engines.dense import make as make_dense
+    from searchgym.engines import make as make_dense
 
     engine = make_dense(corpus, cache=os.environ["SEARCHGYM_LOAD_CACHE"])
     index = faiss.IndexFlatIP(engine.encoder.dim)

@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from searchgym.envs.search import SearchEnv
-from searchgym.llms.base import Completion, Floats, GenRequest, Ids, check, request_key
-from searchgym.llms.prompts import Codec
-from searchgym.llms.small import train_tokenizer
-from searchgym.llms.tokens import Reader
+from searchgym.envs import SearchEnv
+from searchgym.llms import (
+    Codec,
+    Completion,
+    Floats,
+    GenRequest,
+    Ids,
+    Reader,
+    check,
+    request_key,
+    train_tokenizer,
+)
 from searchgym.seeding import stream
 from searchgym.types import Failure, Task
 from tests.llms import tiny

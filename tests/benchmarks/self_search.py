@@ -20,14 +20,10 @@ import numpy as np
 
 import searchgym  # noqa: F401 (registers)
 from searchgym.batching import run_batch
-from searchgym.core.episode import Episode
-from searchgym.envs.search import SearchEnv
-from searchgym.envs.unwrap import search_env
-from searchgym.evaluation.intervals import mean_interval
-from searchgym.evaluation.play import episode_for, spread
-from searchgym.evaluation.summaries import pass_at_k
-from searchgym.llms.base import GenRequest, Sampling
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.core import Episode
+from searchgym.envs import SearchEnv, search_env
+from searchgym.evaluation import episode_for, mean_interval, pass_at_k, spread
+from searchgym.llms import GenRequest, Sampling, TransformersGenerator
 from searchgym.seeding import derive
 from searchgym.types import Failure, Task
 from searchgym_agents.self_search import Prompt, SimToReal

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from searchgym.batching import run_batch
-from searchgym.llms.base import Completion, Floats, Generator, GenRequest, Ids
+from searchgym.llms import Completion, Floats, Generator, GenRequest, Ids
 from searchgym.types import Failure
 
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import searchgym as sg
-from searchgym.charts.figure import Figure
-from searchgym.charts.panels import multiples
-from searchgym.evaluation.play import spread
-from searchgym.llms.sft import Progress
-from searchgym.policies.trainable import TrainableLM
+from searchgym.charts import Figure, multiples
+from searchgym.evaluation import spread
+from searchgym.llms import Progress
+from searchgym.policies import TrainableLM
 from searchgym_agents.smollm.recipe import FinetuneRecipe
 from searchgym_agents.smollm.run import SFT, teach
 

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.rl.asynchronous.rollouts import AsyncRollouts
-from searchgym.rl.recipe import Recipe
-from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.rl import AsyncRollouts, Recipe, TrainConfig, Trainer
 from searchgym.seeding import stream
 from tests.benchmarks.table import show
 from tests.rl.clock import simulate

@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 from searchgym.cards import cards
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError
 
 from ..blind import BLIND, ENTITIES, SHALLOW, Earned, earned, in_world

@@ -18,8 +18,8 @@ from statistics import median
 
 import pytest
 
-from searchgym.corpora.data import load_set
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import load_set
+from searchgym.engines import BM25Engine
 from searchgym.types import CallContext, Query
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.data]

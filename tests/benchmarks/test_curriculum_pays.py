@@ -20,13 +20,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from searchgym.charts.figure import Figure
-from searchgym.charts.panels import multiples
+from searchgym.charts import Figure, multiples
 from searchgym.curricula import Staged, make_curriculum
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.differences import crossed_interval
-from searchgym.evaluation.intervals import Interval
-from searchgym.reports.curves import mean_curve
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import Interval, crossed_interval
+from searchgym.reports import mean_curve
 from searchgym.seeding import derive
 from searchgym_agents.candidate.features import FeatureBuilder
 

@@ -15,13 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.corpora.data import load_set
-from searchgym.engines import build_engine
-from searchgym.engines.dense.build import build_dense
-from searchgym.engines.dense.encoder import SentenceEncoder
-from searchgym.scoring.evidence import mean_defined, recall_at
-from searchgym.storage.cache import cache_folder
+from searchgym.corpora import Corpus, load_set
+from searchgym.engines import SentenceEncoder, build_dense, build_engine
+from searchgym.scoring import mean_defined, recall_at
+from searchgym.storage import cache_folder
 from searchgym.types import CallContext, Query
 
 from .table import in_turn, show

@@ -9,10 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from searchgym.corpora.data import load_set
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.search import SearchEnv
-from searchgym.envs.vector import SearchVectorEnv
+from searchgym.corpora import load_set
+from searchgym.dialects import get_dialect
+from searchgym.envs import SearchEnv, SearchVectorEnv
 
 from .table import in_turn, seconds, show
 

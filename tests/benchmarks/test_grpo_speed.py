@@ -16,19 +16,11 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
-from searchgym.core.rules import EpisodeConfig
-from searchgym.llms.acceleration import fast_dtype
-from searchgym.llms.base import Completion, GenRequest, Sampling
-from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.flow import play as play_flowing
-from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.recipe import read
-from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.slots.records import TaskPlan, Workers
-from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.core import Episode, EpisodeConfig, run_episodes
+from searchgym.llms import Completion, GenRequest, Sampling, TransformersGenerator, fast_dtype
+from searchgym.policies import CausalLMPolicy, TrainableLM
+from searchgym.policies import play as play_flowing
+from searchgym.rl import Chains, TaskPlan, TrainConfig, Trainer, Workers, read
 from searchgym.utils.hardware import one_thread
 from tests.benchmarks import trl_grpo
 from tests.benchmarks.gpu.models import random_model

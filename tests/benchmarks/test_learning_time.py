@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from searchgym.rl.recipe import shipped
+from searchgym.rl import shipped
 from tests.benchmarks.table import show
 from tests.rl.learners import trained
 from tests.rl.lookup import success

@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
-from searchgym.engines.on_disk import build
+from searchgym.corpora import Corpus
+from searchgym.engines import BM25Engine, build
 from searchgym.types import Passage
 
 from .many_passages import passages, questions

@@ -8,11 +8,10 @@ from itertools import chain
 import pytest
 import torch
 
-from searchgym.core.rollout import run_episodes
-from searchgym.llms.base import Sampling
-from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.flow import play as play_flowing
+from searchgym.core import run_episodes
+from searchgym.llms import Sampling, TransformersGenerator
+from searchgym.policies import CausalLMPolicy
+from searchgym.policies import play as play_flowing
 from tests.benchmarks.table import show
 from tests.policies.eager import NAME
 from tests.policies.players import WORDS, Tools, model

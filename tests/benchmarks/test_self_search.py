@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.core.oracle import self_search_text
-from searchgym.dialects.base import get_dialect
+from searchgym.core import self_search_text
+from searchgym.dialects import get_dialect
 from searchgym.types import Task
 from tests.benchmarks import self_search
 from tests.benchmarks.gpu.models import random_model, tokenizer

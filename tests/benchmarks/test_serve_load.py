@@ -14,7 +14,7 @@ from statistics import median
 
 import pytest
 
-from searchgym.corpora.data import load_set
+from searchgym.corpora import load_set
 
 from .load import Load, ask, drive, free_port, need_wrk, running
 from .table import show

@@ -14,9 +14,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from searchgym.llms.acceleration import block_attention, fast_dtype
-from searchgym.llms.batches import padded
-from searchgym.llms.sft import SftConfig, SftTrainer, _parts
+from searchgym.llms import SftConfig, SftTrainer, block_attention, fast_dtype, padded, sft
 from searchgym.utils.hardware import one_thread
 from tests.benchmarks.gpu.updates import LENGTHS, rows
 from tests.benchmarks.table import show
@@ -51,7 +49,7 @@ def model(dtype: torch.dtype, frozen: int) -> LlamaForCausalLM:
 
 def bare(made: Any) -> None:
     """Forward and backward, all logits, the plain mean loss."""
-    for part in _parts(rows(len(LENGTHS), 49_000), TOKENS):
+    for part in sft._parts(rows(len(LENGTHS), 49_000), TOKENS):
         ids, own, _ = padded(part)
         logits = made(input_ids=ids, use_cache=False).logits[:, :-1]
         goal = ids[:, 1:].masked_fill(~own[:, 1:], -100)

@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from searchgym.curricula import ZeroSearchNoise
-from searchgym.engines import build_engine
-from searchgym.engines.simulated import SimulatedEngine
-from searchgym.engines.simulated.data import measure, simulator_pairs
-from searchgym.envs.search import SearchEnv
-from searchgym.llms.sft import SftConfig, SftTrainer, train
-from searchgym.llms.sft_data import encode, untrained
+from searchgym.engines import SimulatedEngine, build_engine, measure, simulator_pairs
+from searchgym.envs import SearchEnv
+from searchgym.llms import SftConfig, SftTrainer, encode, train, untrained
 from searchgym.seeding import derive
 from searchgym.types import CallContext, Query
 

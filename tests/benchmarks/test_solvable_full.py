@@ -8,12 +8,11 @@ from collections import Counter
 import pytest
 
 from searchgym import RandomAgent
-from searchgym.agents.oracle import OracleAgent
-from searchgym.dialects.base import DIALECTS
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.baselines import baselines
-from searchgym.evaluation.run import evaluate
-from searchgym.tasks.families import FAMILIES
+from searchgym.agents import OracleAgent
+from searchgym.dialects import DIALECTS
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import baselines, evaluate
+from searchgym.tasks import FAMILIES
 from tests.solving import in_dialect, unsolved, world
 
 WANTED, PER_WORLD = 1_000, 300

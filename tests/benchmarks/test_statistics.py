@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from searchgym.evaluation.differences import crossed_interval, crossed_p, sign_flip_p
-from searchgym.evaluation.intervals import (
+from searchgym.evaluation import (
     TAILS,
     Interval,
+    crossed_interval,
+    crossed_p,
     mean_interval,
     resampled_means,
+    sign_flip_p,
     wilson,
 )
 from searchgym.seeding import stream

@@ -14,9 +14,9 @@ import torch
 import trl
 
 from searchgym.integrations import trl as bridge
-from searchgym.llms.base import Sampling
-from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.minimal import Config, grpo
+from searchgym.llms import Sampling
+from searchgym.policies import TrainableLM
+from searchgym.rl import Config, grpo
 from tests.benchmarks.table import show
 from tests.benchmarks.trl_grpo import take_turns
 from tests.integrations.scene import scene

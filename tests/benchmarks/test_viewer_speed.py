@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.viewer.app import build_app
-from searchgym.viewer.index import Index
+from searchgym.viewer import Index, build_app
 
 from ..browser import browser, page, served, version
 from .many_trajectories import write

@@ -27,9 +27,9 @@ import torch
 from numpy.typing import NDArray
 
 from searchgym.curricula import make_curriculum
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.differences import crossed_interval
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import crossed_interval
+from searchgym.llms import TransformersGenerator
 from searchgym.seeding import derive
 from searchgym_agents.candidate.features import FeatureBuilder
 

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.signals import total
-from searchgym.rl.slots.records import Played, TaskPlan, Workers
+from searchgym.rl import Chains, Played, TaskPlan, Workers, total
 
 
 def rollout(workers: Workers, group: int) -> Callable[[list[str], Any], dict[str, list[Any]]]:

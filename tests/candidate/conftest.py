@@ -2,8 +2,8 @@
 
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.envs.search import SearchEnv
+from searchgym.corpora import Corpus
+from searchgym.envs import SearchEnv
 from searchgym.types import Passage, Task
 from searchgym_agents.candidate.arena import Arena
 from searchgym_agents.candidate.features import FeatureBuilder

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.agents.state import make_state
+from searchgym.agents import make_state
 from searchgym.errors import DataError
 from searchgym.types import Passage
 from searchgym_agents.candidate.agent import CandidateAgent, inverse_cdf

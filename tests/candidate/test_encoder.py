@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.agents.state import make_state
+from searchgym.agents import make_state
 from searchgym.errors import CardError, DataError
-from searchgym.llms.acceleration import fast_dtype
+from searchgym.llms import fast_dtype
 from searchgym.types import Passage
 from searchgym.utils.english import tokenise
 from searchgym_agents.candidate.encoder import SCALE, WordEncoder, bundled_model

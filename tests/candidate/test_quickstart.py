@@ -10,7 +10,7 @@ import pytest
 
 from searchgym.cards import card
 from searchgym.errors import CardError
-from searchgym.evaluation.run import evaluate
+from searchgym.evaluation import evaluate
 from searchgym_agents.candidate.quickstart import (
     PROCESSES,
     Quickstart,

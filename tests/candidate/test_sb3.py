@@ -9,7 +9,7 @@ from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
 
 from searchgym import CandidateActions, VectorCandidateActions
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
 from searchgym.integrations import sb3
 from tests.integrations.scene import scene

@@ -9,10 +9,8 @@ from searchgym import (
     RandomAgent,
     RulesAgent,
 )
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
-from searchgym.core.rules import EpisodeConfig, Rules
-from searchgym.corpora.corpus import Corpus
+from searchgym.core import Episode, EpisodeConfig, Rules, run_episodes
+from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
 from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Passage, Task

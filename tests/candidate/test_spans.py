@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.agents.state import make_state
+from searchgym.agents import make_state
 from searchgym.text import bare_title
 from searchgym.types import ABSTAIN, Answer, Passage, Search
 from searchgym.utils.english import stem, tokenise

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
-from searchgym.core.rules import EpisodeConfig, Rules
+from searchgym.core import Episode, EpisodeConfig, Rules, run_episodes
 from searchgym.errors import DataError
 from searchgym.rewards import Reward
 from searchgym.scoring import metrics

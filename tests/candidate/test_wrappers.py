@@ -12,11 +12,10 @@ from gymnasium.wrappers import DelayObservation, FrameStackObservation
 
 from searchgym import CandidateActions, CurriculumWrapper, RulesAgent, VectorCandidateActions
 from searchgym.curricula import make_curriculum
-from searchgym.envs.checker import check_env as our_check_env
-from searchgym.envs.checker import same
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv, same
+from searchgym.envs import check_env as our_check_env
 from searchgym.errors import CardError
-from searchgym.evaluation.run import evaluate
+from searchgym.evaluation import evaluate
 from searchgym_agents.candidate.actions import CandidateLimits
 from searchgym_agents.candidate.encoder import WordEncoder
 from searchgym_agents.candidate.features import FEATURE_NAMES

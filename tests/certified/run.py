@@ -31,8 +31,8 @@ from envdoctor.types import Case, Score, Severity
 from gradecheck.completion_attacks import run_all
 
 import searchgym
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.registration import env_ids
+from searchgym.dialects import get_dialect
+from searchgym.envs import env_ids
 from searchgym.errors import DataError
 from searchgym.types import Answer, Task
 

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 
 import searchgym
-from searchgym.envs.registration import env_ids
+from searchgym.envs import env_ids
 
 HERE = Path(__file__).parent
 REPORTS: dict[str, Any] = json.loads((HERE / "reports.json").read_text(encoding="utf-8"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from searchgym.cards import cards
-from searchgym.dialects.base import DIALECTS
-from searchgym.engines.registry import ENGINES
+from searchgym.dialects import DIALECTS
+from searchgym.engines import ENGINES
 from tests.cli.conftest import SMALL, Cli
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -39,7 +39,7 @@ def test_index_then_search_through_the_index(cli: Cli, files: Path) -> None:
 
 
 def test_an_index_on_disk_holds_its_passages(cli: Cli, files: Path) -> None:
-    from searchgym.engines.on_disk import DiskBM25Engine
+    from searchgym.engines import DiskBM25Engine
 
     named = files / "passages.jsonl", "--out", files / "index"
     made = cli("corpus", "index", *named, "--engine", "bm25_disk", "-s", "stemmer=null", "--json")
@@ -55,7 +55,7 @@ def test_an_index_on_disk_holds_its_passages(cli: Cli, files: Path) -> None:
 
 
 def test_an_environment_uses_the_index(cli: Cli, files: Path) -> None:
-    from searchgym.envs.search import SearchEnv
+    from searchgym.envs import SearchEnv
 
     out = files / "index"
     cli("corpus", "index", files / "passages.jsonl", "--out", out, "-s", "k1=1.7")

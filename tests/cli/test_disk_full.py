@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.storage.files import out_of_space
+from searchgym.storage import out_of_space
 
 from .files import options
 from .forked import Finished, Server

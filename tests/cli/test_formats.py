@@ -11,13 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from searchgym.cards import cards
-from searchgym.core.trajectory import read_jsonl
-from searchgym.corpora.load import load_questions
-from searchgym.corpora.parquet import SCORED, search_r1_row
-from searchgym.dialects.prompts import PUBLISHED
-from searchgym.envs.search import SearchEnv
+from searchgym.core import read_jsonl
+from searchgym.corpora import SCORED, load_questions, search_r1_row
+from searchgym.dialects import PUBLISHED
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError, MissingExtraError
-from searchgym.evaluation.result import EvalResult
+from searchgym.evaluation import EvalResult
 from searchgym.types import ABSTAIN, Task
 from tests.cli.conftest import SMALL, Cli
 from tests.small import CORPUS

@@ -14,17 +14,12 @@ import gymnasium as gym
 import pytest
 
 from searchgym import RulesAgent
-from searchgym.benchmark.ladder import REAL_SETS
+from searchgym.benchmark import REAL_SETS
 from searchgym.cards import catalog
-from searchgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
-from searchgym.envs.unwrap import search_env
+from searchgym.core import Trajectory, read_jsonl, write_jsonl
+from searchgym.envs import search_env
 from searchgym.errors import EvaluationError, SearchGymError
-from searchgym.evaluation.comparison import compare
-from searchgym.evaluation.journal import trajectories_of
-from searchgym.evaluation.metrics import row_of
-from searchgym.evaluation.play import spread
-from searchgym.evaluation.result import EvalResult
-from searchgym.evaluation.run import evaluate
+from searchgym.evaluation import EvalResult, compare, evaluate, row_of, spread, trajectories_of
 from searchgym.types import Failure, TurnRequest
 from searchgym.utils import trust
 from searchgym_agents.leaderboard import entries as leaderboard

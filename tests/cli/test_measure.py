@@ -10,8 +10,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from searchgym.evaluation.play import spread
-from searchgym.evaluation.result import EvalResult
+from searchgym.evaluation import EvalResult, spread
 from tests.cli.conftest import SMALL, Cli
 
 pytestmark = pytest.mark.contract

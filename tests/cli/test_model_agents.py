@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from searchgym.policies.model_folder import read_note
-from searchgym.policies.trainable import Lora, TrainableLM
-from searchgym.rl.launch import Plan
-from searchgym.rl.log import read_log
+from searchgym.policies import Lora, TrainableLM, read_note
+from searchgym.rl import Plan, read_log
 from tests.llms.server import free_port
 
 from .conftest import SMALL, Cli
@@ -85,7 +83,7 @@ def test_seconds_count_from_the_first_step(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import searchgym.rl.launch as launch
+    from searchgym.rl import launch
 
     build = launch.build
 

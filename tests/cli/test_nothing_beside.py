@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.storage.cache import KINDS
+from searchgym.storage import KINDS
 from searchgym_agents.candidate import command
 from searchgym_agents.candidate.agent import CandidateAgent
 from searchgym_agents.candidate.features import FeatureBuilder

@@ -8,7 +8,7 @@ import pytest
 
 from searchgym.cli.options import overrides
 from searchgym.cli.targets import make_search_env
-from searchgym.core.trajectory import read_jsonl
+from searchgym.core import read_jsonl
 from tests.cli.conftest import SMALL, Cli
 
 

@@ -20,23 +20,18 @@ import pytest
 from searchgym.cards import catalog
 from searchgym.cli.targets import make_search_env
 from searchgym.cli.train import plan_of
-from searchgym.core.trajectory import read_jsonl
-from searchgym.engines import build_engine
-from searchgym.engines.bm25 import BM25Engine
-from searchgym.engines.on_disk.files import ABOUT
-from searchgym.engines.registry import ENGINES, OPEN
-from searchgym.envs.search import SearchEnv
+from searchgym.core import read_jsonl
+from searchgym.engines import ABOUT, ENGINES, OPEN, BM25Engine, build_engine
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, DataError, EngineError, SearchGymError
-from searchgym.evaluation.journal import trajectories_of
-from searchgym.llms.causal import load
-from searchgym.llms.registry import build_generator
-from searchgym.policies.model_folder import EVALUATION, load_policy, save_note
-from searchgym.policies.trainable import Lora, TrainableLM
-from searchgym.rl.launch import Plan, build
+from searchgym.evaluation import trajectories_of
+from searchgym.llms import build_generator, load
+from searchgym.policies import EVALUATION, Lora, TrainableLM, load_policy, save_note
+from searchgym.rl import Plan, build
 from searchgym.storage import files
 from searchgym.utils import trust
 from searchgym.utils.trust import registered_only
-from searchgym.viewer.training import TrainingRun
+from searchgym.viewer import TrainingRun
 from searchgym_agents.law.law import Law
 from searchgym_agents.leaderboard.entries import measured, recorded
 from searchgym_agents.leaderboard.submission import check_result

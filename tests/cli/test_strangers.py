@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from searchgym.cards import cards
-from searchgym.envs.search import SearchEnv
-from searchgym.rl.recipe_files import read, recipe_files
+from searchgym.envs import SearchEnv
+from searchgym.rl import read
+from searchgym.rl import recipe_files as files
 from searchgym.utils import trust
 
 from .conftest import SMALL, Cli
@@ -58,7 +59,7 @@ def test_a_folder_does_not_stand_in_for_an_agent(cli: Cli, here: Path) -> None:
 def test_a_folder_does_not_stand_in_for_a_recipe(cli: Cli, here: Path) -> None:
     proof, args = touching(here)
     shipped = read("grpo")
-    text = recipe_files()["grpo"].read_text(encoding="utf-8")
+    text = files.recipe_files()["grpo"].read_text(encoding="utf-8")
     (here / "grpo").write_text(f"{text}\n[schedule]\n{POPEN}{args}")
     (here / "grpo.toml").write_text(f"{text}\n[schedule]\n{POPEN}{args}")
     assert read("grpo") == shipped
@@ -262,7 +263,7 @@ def test_trajectories_run_no_code(cli: Cli, here: Path) -> None:
 def test_a_snapshot_names_registered_items_or_what_is_known_here(here: Path) -> None:
     import gymnasium as gym
 
-    from searchgym.core.episode import Episode
+    from searchgym.core import Episode
     from searchgym.errors import DialectError
 
     (here / "never_named.py").write_text("open('PWNED', 'w')\n")

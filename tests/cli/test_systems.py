@@ -7,8 +7,7 @@ import pytest
 from searchgym.cli.catalog import systems
 from searchgym.objects import load_known
 from searchgym.rewards import REWARDS
-from searchgym.rl.recipe_files import document, shipped
-from searchgym.rl.systems import REGISTRIES, implemented, marks
+from searchgym.rl import REGISTRIES, document, implemented, marks, shipped
 from tests.cli.conftest import Cli
 
 

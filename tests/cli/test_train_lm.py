@@ -24,9 +24,8 @@ import torch
 from searchgym.cards import catalog
 from searchgym.cli.live import Screen, chosen, quiet_loading, sparkline
 from searchgym.errors import CardError, MissingExtraError
-from searchgym.reports.page import save_curve
-from searchgym.rl.launch import Plan, changed
-from searchgym.rl.log import Trackers, identity, read_log
+from searchgym.reports import save_curve
+from searchgym.rl import Plan, Trackers, changed, identity, read_log
 from tests.llms.server import free_port
 from tests.rl.colours import TASKS
 
@@ -360,7 +359,7 @@ def test_trackers_are_told_the_same(tmp_path: Path) -> None:
 def test_a_resumed_run_tells_trackers_its_last_step_again(tmp_path: Path) -> None:
     """It was logged and saved, but a kill may have come before they were told."""
     from searchgym.cli.train import _last_row
-    from searchgym.rl.log import Log
+    from searchgym.rl import Log
 
     (tmp_path / "rl.jsonl").write_text(
         '{"step": 0, "em": 0.1}\n'

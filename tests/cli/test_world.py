@@ -8,10 +8,10 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from searchgym.corpora.load import load_corpus
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.run import evaluate
-from searchgym.tasks.families import FAMILIES
+from searchgym.corpora import load_corpus
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import evaluate
+from searchgym.tasks import FAMILIES
 from tests.cli.conftest import Cli
 
 SMALL = ["-s", "entities=400"]
@@ -30,7 +30,7 @@ def written(cli: Cli, tmp_path: Path) -> Path:
 
 
 def test_a_written_world_is_an_environment(written: Path) -> None:
-    from searchgym.agents.oracle import OracleAgent
+    from searchgym.agents import OracleAgent
 
     shared = SearchEnv(
         **{"corpus": str(written / "passages.jsonl"), "tasks": str(written / "tasks.jsonl"),

@@ -9,8 +9,8 @@ import pytest
 
 from searchgym.core.episode import Episode
 from searchgym.core.trajectory import Trajectory
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.info import step_info
+from searchgym.dialects import get_dialect
+from searchgym.envs import step_info
 from searchgym.errors import CardError, EpisodeError
 from searchgym.rewards import Reward
 from searchgym.tools import AccessTool, SearchTool

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from searchgym.core.episode import Episode
 from searchgym.core.oracle import oracle_actions, oracle_texts
-from searchgym.dialects.base import get_dialect
+from searchgym.dialects import get_dialect
 from searchgym.errors import EpisodeError
 from searchgym.rewards import Reward
 from searchgym.types import Answer, Failure, Search

@@ -14,11 +14,10 @@ from gymnasium.vector.utils import batch_space
 
 import searchgym
 from searchgym.core.messages import messages_of, schemas, text_of
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.spaces import ChatSpace
+from searchgym.dialects import get_dialect
+from searchgym.envs import ChatSpace
 from searchgym.errors import CardError, EngineError
-from searchgym.policies.causal_lm import ExternalPolicy
-from searchgym.policies.renderer import ChatRenderer
+from searchgym.policies import ChatRenderer, ExternalPolicy
 from tests.llms import tiny
 
 SMALL: dict[str, Any] = {"world": {"entities": 60}, "tasks": {"simple": 8}, "max_turns": 4}

@@ -19,7 +19,7 @@ from searchgym.corpora.data import (
     union_corpus,
 )
 from searchgym.corpora.docstrings import load_docstrings
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.engines import BM25Engine
 from searchgym.errors import DataError
 from searchgym.types import ABSTAIN
 

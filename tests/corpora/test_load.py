@@ -12,8 +12,8 @@ import pytest
 from searchgym.corpora.beir import load_beir
 from searchgym.corpora.load import load_corpus, load_questions
 from searchgym.corpora.parquet import write_parquet
-from searchgym.engines.remote.formats import passage_of as served
-from searchgym.envs.search import SearchEnv
+from searchgym.engines import passage_of as served
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError
 from searchgym.types import ABSTAIN, Passage, Task
 

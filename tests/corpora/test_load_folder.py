@@ -8,7 +8,7 @@ import pytest
 
 from searchgym.corpora.documents import SkippedFiles, load_documents
 from searchgym.corpora.load import load_corpus
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.engines import BM25Engine
 from searchgym.errors import DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore::searchgym.corpora.documents.SkippedFiles")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from searchgym.corpora.documents import DocumentCorpus, SkippedFiles, load_documents
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.engines import BM25Engine
 from tests.corpora.odd_files import BROKEN, OTHERS, TEXTS, exact, write_odd_files
 
 pytestmark = pytest.mark.contract

@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 from searchgym.corpora.corpus import GeneratedCorpus
 from searchgym.corpora.render import PageRenderer, page_url, render
 from searchgym.errors import WorldError
-from searchgym.worlds.export import world_digest
-from searchgym.worlds.generate import generate
-from searchgym.worlds.loader import load_schema, shipped_worlds
-from searchgym.worlds.values import STYLES, format_value
-from searchgym.worlds.world import World
+from searchgym.worlds import (
+    STYLES,
+    World,
+    format_value,
+    generate,
+    load_schema,
+    shipped_worlds,
+    world_digest,
+)
 
 DEFAULT = load_schema("encyclopedia")
 

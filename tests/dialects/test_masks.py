@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from searchgym.dialects.base import get_dialect
 from searchgym.dialects.masks import MASKED, loss_mask, overlap
 from searchgym.errors import EpisodeError
-from searchgym.llms.tokens import Reader
+from searchgym.llms import Reader
 from searchgym.types import Span
 from tests.llms import tiny
 

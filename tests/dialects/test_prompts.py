@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.agents.state import read_state
-from searchgym.core.episode import Episode
+from searchgym.agents import read_state
+from searchgym.core import Episode
 from searchgym.dialects.base import get_dialect
 from searchgym.dialects.prompts import KNOWN, PUBLISHED, opening_of, prompt_of
 from searchgym.errors import CardError

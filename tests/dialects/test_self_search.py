@@ -11,7 +11,7 @@ from searchgym.dialects.base import DIALECTS, SELF_SEARCH, get_dialect
 from searchgym.dialects.masks import MASKED
 from searchgym.dialects.search_r1 import NOTHING, SelfSearch, blocks
 from searchgym.errors import DialectError
-from searchgym.scoring.ssrl_format import ssrl_format
+from searchgym.scoring import ssrl_format
 from searchgym.types import Answer, Hit, Invalid, Passage, Search, Span
 
 from ..small import PASSAGES

@@ -12,8 +12,7 @@ import gymnasium as gym
 import pytest
 
 import searchgym
-from searchgym.core.episode import Episode
-from searchgym.core.trajectory import Trajectory, read_jsonl, write_jsonl
+from searchgym.core import Episode, Trajectory, read_jsonl, write_jsonl
 from searchgym.dialects.base import (
     DIALECTS,
     Dialect,

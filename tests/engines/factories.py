@@ -27,14 +27,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.graph.engine import MODES
 from searchgym.engines.registry import ENGINES
 from searchgym.engines.simulated.prompts import Role, sft_prompt
 from searchgym.objects import load_known
 from searchgym.types import CallContext, Failure, Query, Ranking, Task
-from searchgym.worlds.world import World
+from searchgym.worlds import World
 
 from ..llms import tiny
 from ..llms.letters import Letters

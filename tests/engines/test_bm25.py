@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Passage, Query, Ranking

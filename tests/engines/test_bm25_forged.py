@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.bm25_index import _FILES, file_in
 from searchgym.errors import EngineError
-from searchgym.storage.files import file_digest
+from searchgym.storage import file_digest
 from searchgym.types import Passage, Ranking
 
 pytestmark = pytest.mark.contract

@@ -12,15 +12,9 @@ import pytest
 from ir_measures import AP
 from rank_bm25 import BM25Okapi, BM25Plus
 
-from searchgym.corpora.beir import load_beir
-from searchgym.corpora.corpus import Corpus
-from searchgym.corpora.data import load_set
+from searchgym.corpora import Corpus, load_beir, load_set
 from searchgym.engines.bm25 import BM25Engine
-from searchgym.scoring.evidence import (
-    mean_defined,
-    ndcg_at,
-    recall_at,
-)
+from searchgym.scoring import mean_defined, ndcg_at, recall_at
 from searchgym.types import Ranking, Task
 
 pytestmark = [pytest.mark.contract, pytest.mark.data]

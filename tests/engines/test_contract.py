@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from searchgym.corpora.corpus import Corpus, GeneratedCorpus
-from searchgym.corpora.render import render
+from searchgym.corpora import Corpus, GeneratedCorpus, render
 from searchgym.engines import build_engine
 from searchgym.engines.registry import ENGINES
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Failure, Passage, Query, Ranking, Task
-from searchgym.worlds.world import World
+from searchgym.worlds import World
 from tests.worlds.shipped import world_from_card
 
 from .factories import CAPABILITIES, ENTRIES, Entry, Place

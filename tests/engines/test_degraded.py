@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.corpora.corpus import GeneratedCorpus
-from searchgym.corpora.render import render
+from searchgym.corpora import GeneratedCorpus, render
 from searchgym.curricula import Uniform
 from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
@@ -21,13 +20,11 @@ from searchgym.engines.degraded.pages import NOT_FOUND
 from searchgym.engines.degraded.rates import Rates
 from searchgym.engines.graph import GraphEngine
 from searchgym.engines.pages import CorpusPages
-from searchgym.envs.search import SearchEnv
-from searchgym.envs.vector import SearchVectorEnv
+from searchgym.envs import SearchEnv, SearchVectorEnv
 from searchgym.errors import CardError, EngineError
 from searchgym.seeding import derive
 from searchgym.types import CallContext, Charged, Failure, PageRequest, Query, Ranking
-from searchgym.worlds.values import value_answers
-from searchgym.worlds.world import World
+from searchgym.worlds import World, value_answers
 from tests.worlds.shipped import world_from_card
 
 from ..small import CORPUS, TASKS

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from searchgym.dialects.base import DIALECTS, get_dialect
+from searchgym.dialects import DIALECTS, get_dialect
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.degraded import DegradedEngine
 from searchgym.engines.degraded.fakes import ATTACKS
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.types import Action, CallContext, Charged, Query, Search
 
 from ..small import CORPUS, TASKS

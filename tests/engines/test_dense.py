@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.dense import DenseEngine
 from searchgym.engines.dense.build import build_dense, recall

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from searchgym.cards import registered_only
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.dense.build import build_dense
 from searchgym.engines.dense.encoder import SentenceEncoder
 from searchgym.errors import EngineError
-from searchgym.storage.files import file_digest
+from searchgym.storage import file_digest
 from searchgym.types import Passage
 from searchgym.utils import trust
 

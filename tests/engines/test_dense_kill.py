@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.dense.build import build_dense, locked, shard_path
 from searchgym.engines.dense.encoder import SentenceEncoder

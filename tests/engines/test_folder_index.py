@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.corpora.documents import SkippedFiles, readers
+from searchgym.corpora import Corpus, SkippedFiles, documents
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.bm25_index import BM25Index
 from searchgym.engines.dense import DenseEngine, make
@@ -140,7 +139,7 @@ def test_a_folder_is_read_where_it_changed(tmp_path: Path) -> None:
 def test_a_second_start_reads_and_builds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "_SETTLED_NS", 0)  # the file counts as old at once
+    monkeypatch.setattr(documents.readers, "_SETTLED_NS", 0)  # the file counts as old at once
     notes, cache = tmp_path / "notes", tmp_path / "cache"
     notes.mkdir()
     (notes / "a.md").write_text("Apple pie.")

@@ -5,12 +5,11 @@ import time
 import numpy as np
 import pytest
 
-from searchgym.corpora.corpus import GeneratedCorpus
-from searchgym.corpora.render import render
+from searchgym.corpora import GeneratedCorpus, render
 from searchgym.engines.graph import OBJECT_SCORE, SUBJECT_SCORE, GraphEngine
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Query
-from searchgym.worlds.world import World
+from searchgym.worlds import World
 from tests.worlds.shipped import world_from_card
 
 CONTEXT = CallContext(0, "e", {})

@@ -10,13 +10,12 @@ import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
 from searchgym.cards import load_object
-from searchgym.dialects.base import get_dialect
+from searchgym.dialects import get_dialect
 from searchgym.engines.graph.index import graph_index
 from searchgym.engines.registry import build_engine
-from searchgym.envs.vector import SearchVectorEnv
+from searchgym.envs import SearchVectorEnv
 from searchgym.errors import CardError, EngineError
-from searchgym.kgs.corpus import kg_corpus
-from searchgym.kgs.graph import neighbours
+from searchgym.kgs import kg_corpus, neighbours
 from searchgym.tools import TOOLS, ToolContext
 from searchgym.tools import make_tool as made_tool
 from searchgym.types import Call, CallContext, ToolCall

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.fusion import rank_score_fusion, reciprocal_rank_fusion, with_notes

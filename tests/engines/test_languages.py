@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines.analysis import Analyser
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.languages import UnicodeAnalyser, choose_stemmer, fold

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from searchgym.corpora.render import render
+from searchgym.corpora import render
 from searchgym.engines import build_engine
 from searchgym.engines.degraded.fakes import ATTACKS
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Charged, Query
 from tests.worlds.shipped import world_from_card

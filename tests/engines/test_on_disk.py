@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.on_disk import DiskBM25Engine, build, is_index
 from searchgym.engines.on_disk.files import ARRAYS, PASSAGES, file_of
 from searchgym.engines.registry import build_engine
 from searchgym.errors import EngineError
-from searchgym.storage.files import file_digest
+from searchgym.storage import file_digest
 from searchgym.types import Passage, Ranking
 
 from ..small import CORPUS

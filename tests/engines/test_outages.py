@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
-from searchgym.core.rules import EpisodeConfig
-from searchgym.dialects.base import get_dialect
+from searchgym.core import Episode, EpisodeConfig, run_episodes
+from searchgym.dialects import get_dialect
 from searchgym.engines.degraded import DegradedEngine
-from searchgym.envs.search import SearchEnv
-from searchgym.envs.vector import SearchVectorEnv
-from searchgym.evaluation.metrics import Row, column, infra_by_searches, row_of
-from searchgym.evaluation.run import evaluate
-from searchgym.evaluation.summaries import failure_rate, lost_by_searches
+from searchgym.envs import SearchEnv, SearchVectorEnv
+from searchgym.evaluation import (
+    Row,
+    column,
+    evaluate,
+    failure_rate,
+    infra_by_searches,
+    lost_by_searches,
+    row_of,
+)
 from searchgym.seeding import derive
 from searchgym.types import Answer, Query, Search, TurnRequest
 
@@ -229,7 +232,7 @@ def test_an_evaluation_tells_what_it_lost() -> None:
 def test_the_command_line_shows_what_was_lost(capsys: pytest.CaptureFixture[str]) -> None:
     import json
 
-    from searchgym.cli.main import run
+    from searchgym.cli import run
 
     small = ["-s", 'world={"entities": 400}', "-s", 'tasks={"simple": 40}', "-s", "max_retries=0"]
     down = ["-s", 'engine={"name": "degraded", "outage": 0.3}']

@@ -19,8 +19,7 @@ from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.pages import CorpusPages
 from searchgym.engines.recorded import RecordedEngine, RecordedPages, RecordedService
-from searchgym.envs.search import SearchEnv
-from searchgym.envs.vector import SearchVectorEnv
+from searchgym.envs import SearchEnv, SearchVectorEnv
 from searchgym.errors import DataError, EngineError
 from searchgym.types import (
     CallContext,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import gymnasium as gym
 import pytest
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.analysis import LUCENE_STOPWORDS, Analyser
 from searchgym.engines.bm25 import BM25Engine

@@ -19,8 +19,7 @@ from searchgym.engines.pages import CorpusPages
 from searchgym.engines.remote import DIALECTS, RemoteEngine
 from searchgym.engines.remote.formats import Malformed, is_web_url
 from searchgym.engines.remote.mcp import _message
-from searchgym.envs.search import SearchEnv
-from searchgym.envs.vector import SearchVectorEnv
+from searchgym.envs import SearchEnv, SearchVectorEnv
 from searchgym.errors import EngineError, MissingExtraError
 from searchgym.types import CallContext, Failure, PageRequest, Passage, Query, Ranking, ToolCall
 from searchgym.utils.http import HttpResponse, may_pass, retry_after

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 import uvicorn
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.pages import CorpusPages
 from searchgym.engines.remote import RemoteEngine

@@ -11,7 +11,7 @@ import pytest
 from searchgym.engines import build_engine
 from searchgym.engines.pages import CorpusPages
 from searchgym.engines.remote import PROVIDERS, RemoteEngine
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.types import (
     CallContext,

@@ -13,14 +13,14 @@ import gymnasium as gym
 import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
-from searchgym.corpora.corpus import Corpus
-from searchgym.curricula.schedules import Exponential
+from searchgym.corpora import Corpus
+from searchgym.curricula import Exponential
 from searchgym.engines import build_engine
 from searchgym.engines.pages import CorpusPages, pages_of
 from searchgym.engines.simulated import SimulatedEngine
 from searchgym.engines.simulated.prompts import Role, few_shot_prompt, sft_prompt
 from searchgym.errors import EngineError
-from searchgym.llms.base import Completion, GenRequest
+from searchgym.llms import Completion, GenRequest
 from searchgym.seeding import derive
 from searchgym.types import (
     ABSTAIN,

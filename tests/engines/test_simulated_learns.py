@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.simulated import SimulatedEngine
 from searchgym.engines.simulated.data import measure, simulator_pairs
-from searchgym.llms.sft import SftConfig, SftTrainer, train
-from searchgym.llms.sft_data import encode, untrained
+from searchgym.llms import SftConfig, SftTrainer, encode, train, untrained
 from searchgym.seeding import stream
 from searchgym.types import Passage, Task
 

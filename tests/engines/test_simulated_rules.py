@@ -21,7 +21,7 @@ from searchgym.engines.simulated.relevance import (
     snippet,
     telling,
 )
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Failure, Query, Task
 from tests.small import CORPUS, TASKS

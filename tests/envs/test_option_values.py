@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from searchgym.core.rules import LEAST, NONE_ALLOWED, SWITCHES, Rules
+from searchgym.core import LEAST, NONE_ALLOWED, SWITCHES, Rules
 from searchgym.envs.options import Options
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError
-from searchgym.rl.slots.protocols import make
+from searchgym.rl import make
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
 
 IMPOSSIBLE = [True, "3", 2.0, math.nan, math.inf, -math.inf, [3], -1, -(10**400)]

@@ -14,8 +14,8 @@ import searchgym as sg
 from searchgym.curricula import Uniform
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EngineError, RewardError, TaskError
-from searchgym.tools.base import Tool, ToolSpec
-from searchgym.types import Task
+from searchgym.tools import Tool
+from searchgym.types import Task, ToolSpec
 from tests.small import CORPUS, TASKS
 
 

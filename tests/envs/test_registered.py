@@ -13,7 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 
 import searchgym
 from searchgym.cards import card
-from searchgym.corpora.data import status
+from searchgym.corpora import status
 from searchgym.envs.checker import check_env, check_vector_env
 from searchgym.envs.registration import env_ids
 from searchgym.errors import DataError

@@ -9,16 +9,13 @@ import pickle
 import gymnasium as gym
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.oracle import oracle_texts
-from searchgym.core.trajectory import Trajectory
-from searchgym.dialects.masks import MASKED
+from searchgym.core import Episode, Trajectory, oracle_texts
+from searchgym.dialects import MASKED
 from searchgym.engines import build_engine
 from searchgym.envs.checker import MALFORMED, check_env, check_vector_env, same
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, EngineError, EpisodeError
-from searchgym.evaluation.metrics import row_of
-from searchgym.evaluation.run import evaluate
+from searchgym.evaluation import evaluate, row_of
 from searchgym.types import Query
 
 from ..small import CORPUS, TASKS

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import searchgym as sg
-from searchgym.dialects.search_r1 import SearchR1
+from searchgym.dialects import SearchR1
 from searchgym.envs.session import METRICS
 from searchgym.errors import CardError, EpisodeError
 from searchgym.types import Answer, Call, Failure, Invalid, Query

@@ -20,7 +20,7 @@ from gymnasium.wrappers import (
 )
 
 import searchgym as sg
-from searchgym.agents.simple import ConstantAgent, FirstHitAgent
+from searchgym.agents import ConstantAgent, FirstHitAgent
 from searchgym.errors import CardError, EpisodeError, RewardError
 from searchgym.types import Passage, Task
 

@@ -21,7 +21,7 @@ from gymnasium.wrappers import (
 
 import searchgym as sg
 from searchgym import ConstantAgent, FirstHitAgent
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.curricula import Uniform
 from searchgym.errors import CardError, EpisodeError, EvaluationError
 from searchgym.types import Passage, Task

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from searchgym import FirstHitAgent
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.run import evaluate
 from searchgym.types import Agent, Hit, Query, Ranking, Task, TurnRequest

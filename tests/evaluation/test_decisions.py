@@ -14,8 +14,8 @@ from torchmetrics.functional.classification import (
 )
 
 from searchgym import ConstantAgent
-from searchgym.agents.oracle import OracleAgent
-from searchgym.envs.search import SearchEnv
+from searchgym.agents import OracleAgent
+from searchgym.envs import SearchEnv
 from searchgym.errors import EvaluationError
 from searchgym.evaluation.decisions import Confusion, abstention, knowledge_boundary, solvable
 from searchgym.evaluation.metrics import Row

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym import ConstantAgent
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import EngineError, EvaluationError
 from searchgym.evaluation.comparison import compare
 from searchgym.evaluation.judge import LLMJudge, agreement, judged, prompt_for, read_verdict

@@ -21,9 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym import ConstantAgent, FirstHitAgent, RandomAgent
-from searchgym.agents.oracle import OracleAgent
-from searchgym.core.trajectory import read_jsonl
-from searchgym.envs.search import SearchEnv
+from searchgym.agents import OracleAgent
+from searchgym.core import read_jsonl
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError, EvaluationError
 from searchgym.evaluation.journal import Journal, trajectories_of
 from searchgym.evaluation.metrics import row_of
@@ -163,7 +163,7 @@ def test_a_file_cut_anywhere_keeps_its_whole_lines(
 
 
 def row_of_line(line: bytes) -> Any:
-    from searchgym.core.trajectory import from_line
+    from searchgym.core import from_line
 
     played = from_line(line, "test")
     return row_of(played.replay(), played.usage)

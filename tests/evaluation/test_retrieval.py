@@ -14,10 +14,8 @@ import numpy as np
 import pytest
 from ir_measures import RR, P, R, nDCG
 
-from searchgym.corpora.beir import Topics, load_beir, load_ir_dataset, load_topics
-from searchgym.corpora.corpus import Corpus
-from searchgym.corpora.load import load_corpus
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import Corpus, Topics, load_beir, load_corpus, load_ir_dataset, load_topics
+from searchgym.engines import BM25Engine
 from searchgym.errors import DataError, EvaluationError
 from searchgym.evaluation.formats import read_run, write_qrels, write_run
 from searchgym.evaluation.retrieval import MEASURES, measure_retrieval

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from searchgym import ConstantAgent, FirstHitAgent
-from searchgym.agents.oracle import OracleAgent
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.search import SearchEnv
+from searchgym.agents import OracleAgent
+from searchgym.dialects import get_dialect
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, EpisodeError, EvaluationError
 from searchgym.evaluation.comparison import compare, differing
 from searchgym.evaluation.metrics import infra_by_searches, row_of

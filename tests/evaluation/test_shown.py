@@ -8,7 +8,7 @@ import pytest
 
 from searchgym import ConstantAgent, FirstHitAgent, RulesAgent
 from searchgym.benchmark import transfer
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import EvaluationError, MissingExtraError
 from searchgym.evaluation.comparison import compare
 from searchgym.evaluation.intervals import wilson

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import RR, R, nDCG
 
-from searchgym.agents.oracle import OracleAgent
-from searchgym.core.rollout import run_episodes
-from searchgym.envs.search import SearchEnv
+from searchgym.agents import OracleAgent
+from searchgym.core import run_episodes
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError
 from searchgym.evaluation.formats import (
     in_order,
@@ -27,7 +27,7 @@ from searchgym.evaluation.formats import (
 )
 from searchgym.evaluation.metrics import row_of
 from searchgym.evaluation.run import episode_for
-from searchgym.scoring.evidence import ndcg_at, precision_at, recall_at, reciprocal_rank
+from searchgym.scoring import ndcg_at, precision_at, recall_at, reciprocal_rank
 from tests.small import CORPUS, TASKS
 
 

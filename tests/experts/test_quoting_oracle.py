@@ -7,12 +7,11 @@ from statistics import mean
 
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
-from searchgym.corpora.corpus import Corpus
-from searchgym.envs.search import SearchEnv
+from searchgym.core import Episode, run_episodes
+from searchgym.corpora import Corpus
+from searchgym.envs import SearchEnv
 from searchgym.errors import TaskError
-from searchgym.evaluation.run import episode_for
+from searchgym.evaluation import episode_for
 from searchgym.types import Hit, Passage, Segment
 from searchgym_agents.experts import QuotingOracle
 from searchgym_agents.experts.quoting_oracle import Stated, readable, sentence_around

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
-from searchgym.corpora.corpus import Corpus
-from searchgym.envs.search import SearchEnv
+from searchgym.core import Episode, run_episodes
+from searchgym.corpora import Corpus
+from searchgym.envs import SearchEnv
 from searchgym.errors import DialectError, TaskError
-from searchgym.evaluation.run import episode_for
-from searchgym.policies.trainable import TrainableLM
+from searchgym.evaluation import episode_for
+from searchgym.policies import TrainableLM
 from searchgym.types import ABSTAIN, Passage, Task
 from searchgym_agents.experts import SupportingOracle
 from searchgym_agents.smollm.demonstrations import count_of, demonstrations, environments_of

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from searchgym.engines.bm25 import BM25Engine
-from searchgym.envs.search import SearchEnv
+from searchgym.engines import BM25Engine
+from searchgym.envs import SearchEnv
 from searchgym.types import Failure
 from tests.llms import tiny
 

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 import searchgym  # noqa: F401 (registers the environments)
-from searchgym.dialects.base import get_dialect
+from searchgym.dialects import get_dialect
 from searchgym.types import Answer, Search, Task
 from tests.integrations.scene import SCENE
 

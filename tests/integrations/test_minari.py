@@ -6,7 +6,7 @@ import gymnasium as gym
 import minari
 import pytest
 
-from searchgym.core.trajectory import Trajectory, write_jsonl
+from searchgym.core import Trajectory, write_jsonl
 from searchgym.integrations import minari as bridge
 from tests.cli.conftest import cli  # noqa: F401
 from tests.integrations.scene import SCENE, scene

@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 
-from searchgym.engines.searcher import Searcher
+from searchgym.engines import Searcher
 from searchgym.integrations import retrievers
 from tests.integrations.scene import scene
 

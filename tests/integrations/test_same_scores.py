@@ -14,13 +14,13 @@ import gymnasium as gym
 import pytest
 from mcp import Client
 
-from searchgym.core.rollout import run_episodes
-from searchgym.engines.searcher import Searcher
-from searchgym.envs.session import Session
+from searchgym.core import run_episodes
+from searchgym.engines import Searcher
+from searchgym.envs import Session
 from searchgym.integrations import retrievers
 from searchgym.integrations import trl as bridge
 from searchgym.integrations.mcp import EpisodeServer
-from searchgym.rl.minimal import total
+from searchgym.rl import minimal
 from searchgym.types import Search
 from tests.integrations.scene import SCENE, scene
 from tests.integrations.scores import AGENTS, REWARD, expected, script, texts
@@ -43,7 +43,7 @@ def test_episodes_and_sessions(agent: str) -> None:
     episodes = [ENV.start(i, task=task) for i, task in enumerate(ENV.tasks)]
     by_id = {e.config.episode_id: e.config.task.id for e in episodes}
     run_episodes(episodes, Scripted(), ENV.toolbox)
-    assert {e.config.task.id: total(e) for e in episodes} == wanted
+    assert {e.config.task.id: minimal.total(e) for e in episodes} == wanted
     for task in ENV.tasks:
         session = Session(ENV, task.id)
         for text in texts(agent, task):

@@ -18,7 +18,7 @@ from transformers import GenerationConfig
 from searchgym.errors import CardError
 from searchgym.integrations import trl as bridge
 from searchgym.integrations.common import native
-from searchgym.llms.base import Sampling
+from searchgym.llms import Sampling
 from tests.integrations.scene import BrokenEngine, chat_tokenizer, scene
 from tests.llms import tiny
 

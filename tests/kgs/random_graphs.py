@@ -7,11 +7,10 @@ from functools import lru_cache
 import networkx as nx
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import GeneratedCorpus
-from searchgym.corpora.render import render
+from searchgym.corpora import GeneratedCorpus, render
 from searchgym.kgs.build import Entity, from_triples
 from searchgym.kgs.graph import KnowledgeGraph
-from searchgym.worlds.world import World
+from searchgym.worlds import World
 from tests.worlds.shipped import world_from_card
 
 FILMS = (

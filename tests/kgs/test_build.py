@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from searchgym.errors import DataError
 from searchgym.kgs.build import from_networkx, from_triples, from_world
 from searchgym.kgs.names import Linker, relation_words, unique_titles
-from searchgym.worlds.values import format_value
+from searchgym.worlds import format_value
 
 from .random_graphs import FILMS, TRIPLES, films, generated
 

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from searchgym.engines.graph.index import graph_index
+from searchgym.engines import graph_index
 from searchgym.errors import EngineError
 from searchgym.kgs.build import from_triples, from_world
 from searchgym.kgs.communities import Communities, CommunitySearch, find_communities

@@ -10,13 +10,13 @@ import networkx as nx
 import pytest
 
 from searchgym.cards import card
-from searchgym.corpora.data import data_directory
+from searchgym.corpora import data_directory
 from searchgym.errors import DataError
 from searchgym.kgs.build import from_world
 from searchgym.kgs.corpus import entity_text, kg_corpus
 from searchgym.kgs.files import load_kg, load_kg_card
 from searchgym.kgs.questions import FAMILIES, ask_kg
-from searchgym.worlds.export import to_graphml
+from searchgym.worlds import to_graphml
 
 from .random_graphs import films, generated
 

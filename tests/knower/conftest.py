@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from searchgym.envs.search import SearchEnv
-from searchgym.worlds.world import World
+from searchgym.envs import SearchEnv
+from searchgym.worlds import World
 from searchgym_agents.knower.knowledge import Knowledge
 from searchgym_agents.knower.lessons import Lessons, lessons
 from searchgym_agents.knower.recipe import KnowerRecipe, world_of

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError, TaskError
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph, Task
-from searchgym.worlds.world import World
+from searchgym.worlds import World
 from searchgym_agents.experts.hops import walked
 from searchgym_agents.knower.knowledge import (
     ABOUT,

@@ -9,18 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from searchgym.corpora.corpus import GeneratedCorpus
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.search import SearchEnv
+from searchgym.corpora import GeneratedCorpus
+from searchgym.dialects import get_dialect
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError
-from searchgym.evaluation.run import episode_for
-from searchgym.scoring.ssrl_format import ssrl_format
-from searchgym.tasks.context import Context
-from searchgym.tasks.wording import Voice
+from searchgym.evaluation import episode_for
+from searchgym.scoring import ssrl_format
+from searchgym.tasks import Context, Voice
 from searchgym.text import exact_match, is_abstention
 from searchgym.types import ABSTAIN, Answer, Search
-from searchgym.worlds.values import value_answers
-from searchgym.worlds.world import World
+from searchgym.worlds import World, value_answers
 from searchgym_agents.experts.hops import walked
 from searchgym_agents.knower.knowledge import Knowledge, facts_of
 from searchgym_agents.knower.lessons import Lessons, lessons, practised

@@ -14,13 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.core.rollout import run_episodes
+from searchgym.core import run_episodes
 from searchgym.errors import CardError, DataError, TaskError
-from searchgym.evaluation.intervals import Interval
-from searchgym.evaluation.run import episode_for
-from searchgym.llms.sft import Progress
-from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.model_folder import load_policy
+from searchgym.evaluation import Interval, episode_for
+from searchgym.llms import Progress, TransformersGenerator
+from searchgym.policies import load_policy
 from searchgym_agents.knower.knowledge import Knowledge
 from searchgym_agents.knower.measures import (
     Measured,

@@ -10,11 +10,7 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
-from searchgym.rl.processes import SingleProcess
-from searchgym.rl.recipe import TrainConfig
-from searchgym.rl.recipe_files import read
-from searchgym.rl.slots.batch import Batch
-from searchgym.rl.update import Updater, compare
+from searchgym.rl import Batch, SingleProcess, TrainConfig, Updater, compare, read
 from searchgym_agents.lab.gradients import Bench
 from searchgym_agents.lab.methods import BROKEN, methods, table_of
 from searchgym_agents.lab.policy import TabularLM, skilled, true_gradient

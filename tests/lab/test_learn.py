@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from searchgym.core.rollout import run_episodes
-from searchgym.rl.recipe_files import shipped
+from searchgym.core import run_episodes
+from searchgym.rl import shipped
 from searchgym_agents.lab.learning import Asker, Course, setting, train
 from searchgym_agents.lab.learning_results import lines
 from searchgym_agents.lab.methods import learners, methods

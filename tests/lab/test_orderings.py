@@ -8,11 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from searchgym.core.rollout import run_episodes
+from searchgym.core import run_episodes
 from searchgym.errors import CardError, DataError
-from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.policies import TrainableLM
+from searchgym.rl import Chains, TaskPlan, Workers
 from searchgym.types import Answer
 from searchgym_agents.lab.learning import setting, warm
 from searchgym_agents.lab.orderings import results

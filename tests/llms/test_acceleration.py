@@ -25,7 +25,7 @@ from searchgym.llms.acceleration import (
 from searchgym.llms.sft import SftConfig, SftTrainer
 from searchgym.llms.sft_data import Example
 from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.trainable import TrainableLM
+from searchgym.policies import TrainableLM
 from searchgym.seeding import stream
 from tests.llms import tiny
 

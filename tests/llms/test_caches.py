@@ -7,7 +7,7 @@ import torch
 
 from searchgym.llms.caches import LEAST, token_bytes, tokens_that_fit
 from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.trainable import TrainableLM
+from searchgym.policies import TrainableLM
 from tests.llms import tiny
 from tests.pretend import pretending, put
 

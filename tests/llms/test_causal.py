@@ -18,7 +18,7 @@ from searchgym.llms.causal import Running, continues, draw, follows_the_longest,
 from searchgym.llms.optimizers import optimizers_of
 from searchgym.llms.small import small_model, train_tokenizer
 from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.trainable import TrainableLM
+from searchgym.policies import TrainableLM
 from searchgym.seeding import stream
 
 WORDS = train_tokenizer(["one two three"], 300)

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.dialects.base import DIALECTS, get_dialect
-from searchgym.dialects.escape import escape_controls
-from searchgym.engines.simulated.prompts import STYLES, Role
+from searchgym.dialects import DIALECTS, escape_controls, get_dialect
+from searchgym.engines import STYLES, Role
 from searchgym.llms.base import GenRequest, Message
 from searchgym.llms.foreign import Foreign, foreign, neutralise
 from searchgym.llms.prompts import Codec
-from searchgym.policies.renderer import ChatRenderer, PlainRenderer
+from searchgym.policies import ChatRenderer, PlainRenderer
 from searchgym.types import Hit, Passage, Segment, TurnRequest
 from tests.llms import tiny
 from tests.llms.families import FAMILIES, HOSTILE, tokenizer

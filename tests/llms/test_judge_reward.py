@@ -11,7 +11,7 @@ import gymnasium as gym
 import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
-from searchgym.core.episode import Episode
+from searchgym.core import Episode
 from searchgym.errors import CardError, RewardError
 from searchgym.llms.base import Completion, GenRequest, request_key
 from searchgym.llms.judge_reward import JudgeReward

@@ -31,7 +31,7 @@ from searchgym.llms.models import (
     resolve,
     to_folder,
 )
-from searchgym.policies.trainable import TrainableLM
+from searchgym.policies import TrainableLM
 
 from .tiny_gguf import TEMPLATE, tiny, write_gguf
 

@@ -12,7 +12,7 @@ from searchgym.errors import EngineError
 from searchgym.llms.base import Completion, GenRequest, Sampling
 from searchgym.llms.caches import Past, Prefixes
 from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.causal_lm import CausalLMPolicy
+from searchgym.policies import CausalLMPolicy
 from searchgym.seeding import stream
 from tests.policies.players import MANY_TURNS, WORDS, Tells, model
 from tests.policies.talks import Talk, converse, largest_gap

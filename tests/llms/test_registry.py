@@ -18,7 +18,7 @@ from searchgym.errors import DataError, EngineError
 from searchgym.llms.base import Completion, Generator, GenRequest, Sampling
 from searchgym.llms.registry import Cached, build_generator, pack, unpack
 from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.storage.store import Store
+from searchgym.storage import Store
 from searchgym.types import Failure
 from tests.llms import tiny
 from tests.llms.letters import Letters

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.envs.search import SearchEnv
-from searchgym.rl.recipe import Recipe
-from searchgym.rl.slots.batch import Batch
-from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.envs import SearchEnv
+from searchgym.rl import Batch, Recipe, TrainConfig, Trainer
 from searchgym.types import Task
 from searchgym_agents.methods.mt_grpo import shown_by_turn
 from tests.rl import lookup

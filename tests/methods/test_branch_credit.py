@@ -10,13 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.core.episode import Episode
+from searchgym.core import Episode
 from searchgym.errors import CardError
-from searchgym.rl.advantages.group_relative import dr_grpo_advantages
-from searchgym.rl.ops.branches import segments, values
-from searchgym.rl.slots.batch import Batch, Output
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.records import Played
+from searchgym.rl import Batch, Output, Played, dr_grpo_advantages, make, segments, values
 from searchgym.seeding import stream
 from searchgym_agents.methods.r3l import opmd_loss
 from searchgym_agents.methods.step_apo import step_pairs

@@ -14,29 +14,28 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.core.episode import run_tools
-from searchgym.core.trajectory import read_jsonl
+from searchgym.core import read_jsonl, run_tools
 from searchgym.errors import CardError, CheckError
-from searchgym.rl.recipe import read
-from searchgym.rl.rollouts.branching import Branching, TurnTree
-from searchgym.rl.run_folder import ROLLOUTS
-from searchgym.rl.signals import total
-from searchgym.rl.slots import contracts
-from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.records import (
+from searchgym.rl import (
+    ROLLOUTS,
+    Batch,
+    Branching,
     Group,
     Played,
     Rewards,
     Scored,
     TaskPlan,
+    Trainer,
+    TurnTree,
     Workers,
+    contracts,
+    make,
     pack,
+    read,
+    total,
     unpack,
 )
-from searchgym.rl.trainer import Trainer
-from searchgym.viewer.index import Index
-from searchgym.viewer.query import tree
+from searchgym.viewer import Index, tree
 from searchgym_agents.methods.arpo import EntropyBranches
 from searchgym_agents.methods.dialtree import CHECKS, invalid, stale
 from searchgym_agents.methods.latr import edit_distance, near_tie

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.curricula.schedules import make_schedule
+from searchgym.core import Episode
+from searchgym.curricula import make_schedule
 from searchgym.errors import CardError
-from searchgym.rl.slots.records import Floats, Group, Played, Rewards, TaskPlan, Workers
+from searchgym.rl import Floats, Group, Played, Rewards, TaskPlan, Workers
 from searchgym_agents.methods.adasearch import AdaSearch
 from searchgym_agents.methods.clip_delta import ClipTurns, DeltaTurns
 from searchgym_agents.methods.dw_grpo import SlopeWeights, slope_weights

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from searchgym.errors import CardError
-from searchgym.rl.signals import total
-from searchgym.rl.slots import contracts
-from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.records import Rewards, Scored, pack, unpack
+from searchgym.rl import Batch, Rewards, Scored, contracts, make, pack, total, unpack
 from tests.methods.trees import plans, played, workers
 
 

@@ -13,17 +13,27 @@ import pytest
 import torch
 from torch import Tensor
 
-from searchgym.curricula.schedules import make_schedule
+from searchgym.curricula import make_schedule
 from searchgym.errors import CardError, CheckError
-from searchgym.rl.data import UniformTasks
-from searchgym.rl.losses.likelihood import SFTLoss
-from searchgym.rl.recipe import Recipe, read
-from searchgym.rl.rollouts.demonstrations import WithExperts
-from searchgym.rl.slots import contracts
-from searchgym.rl.slots.batch import Batch, Estimate, Output
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.samples import group_of, sample_batch
+from searchgym.rl import (
+    Batch,
+    Estimate,
+    Group,
+    Output,
+    Recipe,
+    Rewards,
+    Scored,
+    SFTLoss,
+    TaskPlan,
+    UniformTasks,
+    WithExperts,
+    Workers,
+    contracts,
+    group_of,
+    make,
+    read,
+    sample_batch,
+)
 from searchgym.types import Task
 from searchgym_agents.methods.chord import Mix
 from searchgym_agents.methods.fathom_rapo import FathomRAPO, group_scale, solve_rate

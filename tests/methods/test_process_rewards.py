@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.rl.recipe import read
-from searchgym.rl.signals import GoldLogp, total
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
+from searchgym.rl import GoldLogp, Group, Rewards, Scored, TaskPlan, Workers, make, read, total
 from searchgym_agents.methods.istar import ImplicitReward
 from searchgym_agents.methods.mrt import GoldChance, mrt_advantages
 from searchgym_agents.methods.pav import ProverProgress, best_of, recall

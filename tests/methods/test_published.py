@@ -13,11 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.core.episode import Episode
+from searchgym.core import Episode
 from searchgym.errors import CardError
-from searchgym.rewards import Reward
-from searchgym.rewards.lookups import lookups, new_evidence
-from searchgym.rewards.search_r1 import structural, texts_in_form
+from searchgym.rewards import Reward, lookups, new_evidence, structural, texts_in_form
 from searchgym.types import (
     GraphEdge,
     GraphNode,

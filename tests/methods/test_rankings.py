@@ -12,7 +12,7 @@ import gymnasium as gym
 import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
-from searchgym.core.episode import Episode
+from searchgym.core import Episode
 from searchgym.rewards import Reward
 from searchgym_agents.methods.rankings import Leser, cosine, rank_value
 from tests.small import PASSAGES, TASKS, episode, play

@@ -13,28 +13,32 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.agents.simple import FunctionAgent
-from searchgym.core.episode import Episode, run_tools
-from searchgym.envs.search import SearchEnv
+from searchgym.agents import FunctionAgent
+from searchgym.core import Episode, run_tools
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
-from searchgym.rl.launch import Plan
-from searchgym.rl.measures import episode_metrics, role_metrics
-from searchgym.rl.recipe import Recipe
-from searchgym.rl.slots.batch import Batch, Estimate, Output
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.records import (
+from searchgym.rl import (
+    Batch,
+    Estimate,
     Group,
+    Output,
+    Plan,
     Played,
+    Recipe,
     Rewards,
     Scored,
     TaskPlan,
+    TrainConfig,
+    Trainer,
     Workers,
+    episode_metrics,
+    make,
     pack,
+    role_metrics,
+    sample_batch,
+    score_groups,
     unpack,
 )
-from searchgym.rl.slots.samples import sample_batch
-from searchgym.rl.trainer import TrainConfig, Trainer
-from searchgym.rl.update import score_groups
 from searchgym.types import CallContext, Failure, Hit, Query, Ranking, ToolCall
 from searchgym_agents.methods.asides import Aside, ask
 from searchgym_agents.methods.cosearch import Ranked, _Ranking, clusters, ndcg, order_of

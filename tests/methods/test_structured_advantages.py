@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from searchgym.rl.advantages.group_relative import dr_grpo_advantages, grpo_advantages
-from searchgym.rl.ops.turns import turn_ends
+from searchgym.rl import dr_grpo_advantages, grpo_advantages, turn_ends
 from searchgym_agents.methods.gigpo import gigpo_advantages
 from searchgym_agents.methods.igpo import grpo_step_advantages
 from searchgym_agents.methods.stratified_grpo import stratified_advantages

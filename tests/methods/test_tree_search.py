@@ -11,14 +11,24 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
-from searchgym.rl.recipe import Recipe, read
-from searchgym.rl.rollouts.branching import TurnTree
-from searchgym.rl.rollouts.mcts import Mcts, SearchNode, backed_up, path
-from searchgym.rl.signals import total
-from searchgym.rl.slots import contracts
-from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
+from searchgym.rl import (
+    Batch,
+    Group,
+    Mcts,
+    Recipe,
+    Rewards,
+    Scored,
+    SearchNode,
+    TaskPlan,
+    TurnTree,
+    Workers,
+    backed_up,
+    contracts,
+    make,
+    path,
+    read,
+    total,
+)
 from searchgym_agents.methods.rest_mcts import StepQuality, ValuedMcts, qualities, steps
 from tests.methods.trees import forest, plans, played, workers
 from tests.methods.trees import path as turns_of

@@ -9,12 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.rl.advantages.group_relative import grpo_advantages
-from searchgym.rl.ops.turns import standardized, turn_returns
-from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.records import Group, Rewards, Scored, TaskPlan, Workers
-from searchgym.rl.slots.samples import sample_batch
+from searchgym.rl import (
+    Batch,
+    Group,
+    Rewards,
+    Scored,
+    TaskPlan,
+    Workers,
+    grpo_advantages,
+    make,
+    sample_batch,
+    standardized,
+    turn_returns,
+)
 from searchgym_agents.methods.a2tgpo import clip_factor, per_root
 from searchgym_agents.methods.answer_rewards import NamedCall
 from searchgym_agents.methods.decs import redundant_turns

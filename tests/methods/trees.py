@@ -9,10 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from searchgym.rl.slots.batch import Batch
-from searchgym.rl.slots.protocols import make
-from searchgym.rl.slots.records import Group, Played, TaskPlan, Workers
-from searchgym.rl.slots.samples import group_of, sample_batch
+from searchgym.rl import Batch, Group, Played, TaskPlan, Workers, group_of, make, sample_batch
 from searchgym_agents.lab.policy import TabularLM, skilled
 from searchgym_agents.lab.tree import grow
 

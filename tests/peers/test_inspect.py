@@ -7,7 +7,7 @@ import inspect_ai
 import pytest
 from inspect_ai.model import ModelOutput, get_model
 
-from searchgym.envs.session import METRICS
+from searchgym.envs import METRICS
 from searchgym.integrations import inspect
 from tests.integrations.glue import PROGRAMS
 from tests.integrations.scene import BrokenEngine, scene

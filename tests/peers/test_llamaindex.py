@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from searchgym.engines.searcher import Searcher
+from searchgym.engines import Searcher
 from searchgym.integrations import retrievers
 from tests.integrations.glue import run
 from tests.integrations.scene import scene

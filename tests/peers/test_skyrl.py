@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import skyrl_gym
 
-from searchgym.core.episode import run_tools
-from searchgym.envs.session import METRICS
+from searchgym.core import run_tools
+from searchgym.envs import METRICS
 from searchgym.errors import CardError, EpisodeError
 from searchgym.integrations import skyrl
 from tests.integrations.glue import run

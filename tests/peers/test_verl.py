@@ -27,7 +27,7 @@ from verl.utils import tensordict_utils
 from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 from verl.workers.rollout.replica import TokenOutput
 
-from searchgym.envs.session import METRICS, Session
+from searchgym.envs import METRICS, Session
 from searchgym.errors import CardError, EngineError
 from searchgym.integrations import verl as bridge
 from tests.integrations.glue import run

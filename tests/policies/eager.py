@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from searchgym.dialects.search_r1 import SearchR1
+from searchgym.dialects import SearchR1
 from searchgym.types import Answer, Parsed, Search
 
 

@@ -10,12 +10,20 @@ import numpy as np
 import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import step
-from searchgym.llms.base import Completion, Floats, GenRequest, Ids, Sampling, check, request_key
-from searchgym.llms.prompts import Codec
-from searchgym.llms.tokens import Reader, cut
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.core import Episode, step
+from searchgym.llms import (
+    Codec,
+    Completion,
+    Floats,
+    GenRequest,
+    Ids,
+    Reader,
+    Sampling,
+    TransformersGenerator,
+    check,
+    cut,
+    request_key,
+)
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.rows import TrainingRow
 from searchgym.policies.trainable import TrainableLM

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.core.rollout import run_episodes
-from searchgym.llms.base import Sampling
+from searchgym.core import run_episodes
+from searchgym.llms import Sampling
 from searchgym.policies.trainable import TrainableLM
 from tests.llms import tiny
 from tests.policies.players import Tools

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
-from searchgym.core.rollout import run_episodes, step
+from searchgym.core import run_episodes, step
 from searchgym.errors import EngineError
-from searchgym.evaluation.run import evaluate
-from searchgym.llms.base import Completion, Sampling
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.evaluation import evaluate
+from searchgym.llms import Completion, Sampling, TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.renderer import BareRenderer, ChatRenderer, PlainRenderer
 from searchgym.policies.trainable import TrainableLM

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.core.episode import Episode, run_tools
-from searchgym.core.rules import EpisodeConfig, Rules
-from searchgym.corpora.corpus import Corpus
-from searchgym.dialects.prompts import SEARCH_R1
+from searchgym.core import Episode, EpisodeConfig, Rules, run_tools
+from searchgym.corpora import Corpus
+from searchgym.dialects import SEARCH_R1
 from searchgym.engines import build_engine
 from searchgym.errors import EngineError
-from searchgym.llms.base import Completion, GenRequest, Sampling
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.llms import Completion, GenRequest, Sampling, TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy, ExternalPolicy, make_renderer
 from searchgym.policies.renderer import ChatRenderer, PlainRenderer
 from searchgym.tools import SearchTool, Toolbox

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
+from searchgym.core import Episode, run_episodes
 from searchgym.errors import EngineError
-from searchgym.llms.base import Sampling
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.llms import Sampling, TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.flow import play
 from searchgym.policies.trainable import TrainableLM

@@ -15,14 +15,11 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, JambaConfig, JambaForCausalLM
 
 from searchgym.errors import CardError, DataError, EngineError
-from searchgym.llms.base import Sampling
-from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.llms.vllm_generator import _checkpoint
+from searchgym.llms import Sampling, TransformersGenerator, vllm_generator
 from searchgym.policies.model_folder import load_policy, read_note
 from searchgym.policies.renderer import PlainRenderer
 from searchgym.policies.trainable import Lora, TrainableLM
-from searchgym.rl.recipe import Recipe, read
-from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.rl import Recipe, TrainConfig, Trainer, read
 from tests.llms import tiny
 from tests.rl.colours import SAMPLING, player, setting, tokenizer
 
@@ -126,7 +123,7 @@ def test_a_mixtures_adapters_are_merged_into_its_experts(kind: str, tmp_path: Pa
     generator = TransformersGenerator(tiny.architecture(kind, len(words)), words)
     generator.update_weights(lm.merged())
     torch.testing.assert_close(logits(generator.model), want, **close)
-    handed = _checkpoint(lm.model.config, lm.merged())
+    handed = vllm_generator._checkpoint(lm.model.config, lm.merged())
     files = load_file(tmp_path / "merged" / "model.safetensors")
     assert handed.keys() >= files.keys()
     assert all(torch.equal(handed[name], value) for name, value in files.items())

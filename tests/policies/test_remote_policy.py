@@ -7,17 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
-from searchgym.core.rules import EpisodeConfig
+from searchgym.core import Episode, EpisodeConfig, run_episodes
 from searchgym.errors import CardError
-from searchgym.llms.base import Sampling
-from searchgym.llms.openai_generator import OpenAIGenerator
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.llms import OpenAIGenerator, Sampling, TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.renderer import PlainRenderer
 from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.trainer import Trainer
+from searchgym.rl import Trainer
 from tests.llms import tiny
 from tests.llms.server import Server, running
 from tests.rl.colours import TASKS, player, setting

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import step
-from searchgym.core.trajectory import Trajectory
+from searchgym.core import Episode, Trajectory, step
 from searchgym.errors import EpisodeError
-from searchgym.llms.base import Completion, GenRequest, Sampling
+from searchgym.llms import Completion, GenRequest, Sampling
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.record import kept
 from searchgym.policies.rows import TrainingRow

@@ -11,11 +11,9 @@ import pytest
 import torch
 
 import searchgym.policies.trainable
-from searchgym.core.rollout import run_episodes
+from searchgym.core import run_episodes
 from searchgym.errors import EngineError
-from searchgym.llms.acceleration import fast_dtype
-from searchgym.llms.base import Sampling
-from searchgym.llms.batches import micro_batches
+from searchgym.llms import Sampling, fast_dtype, micro_batches
 from searchgym.policies.rows import TrainingRow
 from searchgym.policies.scoring import TOKEN_MEASURES, TOP, sampled_ids
 from searchgym.policies.trainable import Lora, TrainableLM

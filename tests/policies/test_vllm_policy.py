@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from searchgym.errors import EngineError
-from searchgym.llms.base import GenRequest, Sampling
-from searchgym.llms.vllm_generator import VllmGenerator
+from searchgym.llms import GenRequest, Sampling, VllmGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from searchgym.policies.trainable import Lora, TrainableLM
-from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.rl import TrainConfig, Trainer
 from tests.llms.checks import done
 from tests.llms.server import free_port
 from tests.policies.warm import RECIPE, Recorded, groups, require_exact, success, warm
@@ -113,7 +112,7 @@ def _together(rank: int, port: int, folder: Path, out: Path, told: Any) -> None:
         "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
     }  # fmt: skip
-    from searchgym.rl.processes import Processes
+    from searchgym.rl import Processes
 
     try:
         with pytest.raises(EngineError, match=r"make .*Processes\(…\) before a VllmGenerator"):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from searchgym.errors import EngineError
-from searchgym.llms.base import Completion, Sampling
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.llms import Completion, Sampling, TransformersGenerator
 from searchgym.policies.causal_lm import CausalLMPolicy
 from tests.policies.eager import NAME
 from tests.policies.players import WORDS, model

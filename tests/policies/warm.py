@@ -10,13 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from searchgym.llms.base import Completion, GenRequest
-from searchgym.llms.sft import SftConfig, SftTrainer
-from searchgym.llms.sft_data import encode
+from searchgym.llms import Completion, GenRequest, SftConfig, SftTrainer, encode
 from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.signals import total
-from searchgym.rl.slots.records import Group, TaskPlan, Workers
+from searchgym.rl import Chains, Group, TaskPlan, Workers, total
 from searchgym.types import Failure
 from tests.rl.colours import TASKS, _pairs, setting, tokenizer
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym_agents.reader.traces import DEFAULTS, OPENING, Trace, traces_of
 
 TASKS = {"simple": 40, "chain-2": 30, "chain-3": 20}

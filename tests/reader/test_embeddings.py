@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.llms.sft import SftConfig
-from searchgym.llms.small import small_model
+from searchgym.llms import SftConfig, small_model
 from searchgym_agents.reader.embeddings import EmbeddingTable, Given, TokenMeanings
 from searchgym_agents.reader.encoding import encode_traces, reader_tokenizer
 from searchgym_agents.reader.mixture import Mixture, Stage

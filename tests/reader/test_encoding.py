@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from searchgym.core.rollout import run_episodes
-from searchgym.envs.search import SearchEnv
+from searchgym.core import run_episodes
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError
-from searchgym.evaluation.run import episode_for
-from searchgym.llms.sft import SftConfig
-from searchgym.llms.small import small_model
-from searchgym.policies.renderer import BareRenderer, Renderer
+from searchgym.evaluation import episode_for
+from searchgym.llms import SftConfig, small_model
+from searchgym.policies import BareRenderer, Renderer
 from searchgym.types import TurnRequest
 from searchgym_agents.experts.thinking_oracle import ThinkingOracle
 from searchgym_agents.reader.encoding import (

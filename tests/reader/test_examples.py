@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.envs.search import SearchEnv
+from searchgym.corpora import Corpus
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError, TaskError
-from searchgym.llms.sft_data import Example
+from searchgym.llms import Example
 from searchgym.types import Passage, Task
 from searchgym_agents.reader.drills import MOST, drills_of
 from searchgym_agents.reader.examples import KINDS, Examples, examples

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.errors import DataError
-from searchgym.llms.sft import SftConfig
-from searchgym.llms.small import small_model
+from searchgym.llms import SftConfig, small_model
 from searchgym_agents.candidate.encoder import WordEncoder
 from searchgym_agents.reader.encoding import MARKS, encode_traces, reader_tokenizer
 from searchgym_agents.reader.lexicon import (

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError
-from searchgym.llms.acceleration import fast_dtype
-from searchgym.llms.sft import Progress
-from searchgym.policies.model_folder import load_policy, read_note
-from searchgym.policies.renderer import BareRenderer
+from searchgym.llms import Progress, fast_dtype
+from searchgym.policies import BareRenderer, load_policy, read_note
 from searchgym_agents.candidate.encoder import WordEncoder
 from searchgym_agents.reader import run
 from searchgym_agents.reader.encoding import MARKS

@@ -10,17 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from searchgym.agents.oracle import OracleAgent
-from searchgym.core.rollout import run_episodes
-from searchgym.envs.search import SearchEnv
+from searchgym.agents import OracleAgent
+from searchgym.core import run_episodes
+from searchgym.envs import SearchEnv
 from searchgym.errors import EngineError
-from searchgym.evaluation.run import episode_for
-from searchgym.llms.base import Completion, Sampling
-from searchgym.llms.small import small_model, train_tokenizer
-from searchgym.llms.transformers_generator import TransformersGenerator
+from searchgym.evaluation import episode_for
+from searchgym.llms import Completion, Sampling, TransformersGenerator, small_model, train_tokenizer
 from searchgym.objects import load_known
-from searchgym.policies.causal_lm import RENDERERS, CausalLMPolicy
-from searchgym.rl.rollouts.demonstrations import ExpertWriter
+from searchgym.policies import RENDERERS, CausalLMPolicy
+from searchgym.rl import ExpertWriter
 from searchgym.types import Segment
 from searchgym_agents.reader.slots import (
     JOIN,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.llms.small import small_model
+from searchgym.llms import small_model
 
 
 class Few:

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from searchgym.core.rollout import run_episodes
-from searchgym.envs.search import SearchEnv
+from searchgym.core import run_episodes
+from searchgym.envs import SearchEnv
 from searchgym.errors import DialectError, TaskError
-from searchgym.evaluation.run import episode_for
+from searchgym.evaluation import episode_for
 from searchgym.types import ABSTAIN
 from searchgym_agents.experts.hops import hops_of, start_of
 from searchgym_agents.experts.thinking_oracle import ThinkingOracle, findings
@@ -138,7 +138,7 @@ def test_it_refuses_what_it_cannot_explain(world: SearchEnv) -> None:
 
 
 def list_corpus() -> object:
-    from searchgym.corpora.corpus import Corpus
+    from searchgym.corpora import Corpus
     from searchgym.types import Passage
 
     return Corpus("own", [Passage("a", "A", "A is a letter.", "https://example.org/a")])

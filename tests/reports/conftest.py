@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from searchgym import ConstantAgent, FirstHitAgent, RandomAgent, RulesAgent
-from searchgym.agents.oracle import OracleAgent
+from searchgym.agents import OracleAgent
 from searchgym.benchmark import Rung, oracle, transfer
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.machine import note_machine
-from searchgym.evaluation.run import evaluate
-from searchgym.rl.launch import Plan
-from searchgym.rl.log import Log
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import evaluate, note_machine
+from searchgym.rl import Log, Plan
 from tests.small import CORPUS, TASKS
 
 EVIL = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)>'

@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.evaluation.comparison import compare
-from searchgym.evaluation.intervals import Interval
-from searchgym.evaluation.result import EvalResult
-from searchgym.evaluation.table import Column, ResultTable
+from searchgym.evaluation import Column, EvalResult, Interval, ResultTable, compare
 from searchgym.reports import scores
 from searchgym.reports.ladders import figure_of
 from searchgym.reports.page import report_of, report_on

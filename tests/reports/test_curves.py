@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from searchgym.charts.figure import Figure
-from searchgym.charts.planes import steps
-from searchgym.evaluation.intervals import over_seeds
+from searchgym.charts import Figure, steps
+from searchgym.evaluation import over_seeds
 from searchgym.reports.curves import centred, ends, mean_curve, span_of, thinned
 
 numbers = st.floats(-1e6, 1e6)

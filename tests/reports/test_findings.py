@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from searchgym.charts.figure import to_csv
-from searchgym.evaluation.intervals import Interval
-from searchgym.evaluation.metrics import limits
-from searchgym.evaluation.result import EvalResult
+from searchgym.charts import to_csv
+from searchgym.evaluation import EvalResult, Interval, limits
 from searchgym.reports.findings import NOT_ABOVE
 from searchgym.reports.ladders import figure_of
 from searchgym.reports.page import report_of, save_figures

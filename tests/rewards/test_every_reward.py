@@ -14,14 +14,11 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.trajectory import read_jsonl
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.run import evaluate
+from searchgym.core import Episode, read_jsonl
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import evaluate
 from searchgym.rewards import REWARDS, Reward
-from searchgym.rl.recipe import Recipe
-from searchgym.rl.run_folder import ROLLOUTS
-from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.rl import ROLLOUTS, Recipe, TrainConfig, Trainer
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph, TurnRequest
 
 from ..constants import PAID

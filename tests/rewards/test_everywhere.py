@@ -13,18 +13,13 @@ import numpy as np
 import pytest
 
 import searchgym  # noqa: F401 (registers the environments)
-from searchgym.agents.simple import FunctionAgent
-from searchgym.core.trajectory import Trajectory, read_jsonl
-from searchgym.envs.search import SearchEnv
+from searchgym.agents import FunctionAgent
+from searchgym.core import Trajectory, read_jsonl
+from searchgym.envs import SearchEnv
 from searchgym.errors import SearchGymError
-from searchgym.evaluation.comparison import compare
-from searchgym.evaluation.metrics import own_metrics
-from searchgym.evaluation.result import EvalResult
-from searchgym.evaluation.run import evaluate
+from searchgym.evaluation import EvalResult, compare, evaluate, own_metrics
 from searchgym.rewards import Reward, per_turn
-from searchgym.rl.minimal import total
-from searchgym.rl.signals import Parts, Return, TurnParts, TurnReturns
-from searchgym.rl.slots.records import Group, Played, TaskPlan
+from searchgym.rl import Group, Parts, Played, Return, TaskPlan, TurnParts, TurnReturns, minimal
 from searchgym.scoring import SCORING_VERSION
 
 from ..small import CORPUS, TASKS, episode, play
@@ -160,7 +155,7 @@ def test_signals_of_a_recipe_see_the_same_numbers() -> None:
     returns = Return().measure(found, workers)[0]["return"]
     assert returns[:2].tolist() == [sum(w) for w in wanted]
     assert np.isnan(returns[2]), "infrastructure: no reward, not 0"
-    assert np.isnan(total(found[0].members[2].episode))
+    assert np.isnan(minimal.total(found[0].members[2].episode))
     assert TurnReturns().measure(found, workers)[0]["turn_return"][:2].tolist() == wanted
     parts = Parts(["em", "brevity", "novelty", "search"]).measure(found, workers)[0]
     assert parts["brevity"][:2].tolist() == [1.0, 0.0]
@@ -207,7 +202,7 @@ def test_a_bound_method_is_a_reward() -> None:
     parts = e.parts or {}
     assert (parts["reward"], parts["reward.right"], parts["reward.bonus"]) == (1.5, 1.0, 0.5)
     assert made.to_json()["reward"]["use"] == "tests.rewards.test_everywhere:Game.reward"
-    from searchgym.core.episode import Episode
+    from searchgym.core import Episode
 
     again = Episode.restore(e.snapshot(), reward=game.reward)
     assert again.turns == e.turns
@@ -240,7 +235,7 @@ def test_the_example_of_the_readme() -> None:
 
 
 def test_an_environment_with_own_rewards_keeps_its_promises() -> None:
-    from searchgym.envs.checker import check_env
+    from searchgym.envs import check_env
 
     check_env(
         SearchEnv(**{**OWN, "max_turns": 6}, reward=[{"em": 1, own.brevity: 0.5}, own.novelty])
@@ -262,7 +257,7 @@ def test_info_tells_nothing_of_gold_passages_before_the_end() -> None:
 
 
 def test_groups_travel_between_processes() -> None:
-    from searchgym.rl.slots.records import pack, unpack
+    from searchgym.rl import pack, unpack
 
     (group,) = groups(SPEC)
     packed = json.loads(json.dumps([(snapshot,) for snapshot, *_ in pack(group)]))

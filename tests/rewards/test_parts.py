@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.core.episode import Episode
+from searchgym.core import Episode
 from searchgym.errors import CardError, EpisodeError, RewardError
 from searchgym.rewards import MEASURES, Outcome, Reward
 from searchgym.types import Failure

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from searchgym.core.episode import Episode
-from searchgym.core.trajectory import Trajectory
-from searchgym.envs.search import SearchEnv
+from searchgym.core import Episode, Trajectory
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
 from searchgym.rewards import Reward
 from searchgym.rewards.registry import source_digest

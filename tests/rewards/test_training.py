@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from searchgym.core.trajectory import read_jsonl
+from searchgym.core import read_jsonl
 from searchgym.errors import CardError
-from searchgym.rl import minimal
-from searchgym.rl.recipe import Recipe
-from searchgym.rl.run_folder import ROLLOUTS
-from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.rl import ROLLOUTS, Recipe, TrainConfig, Trainer, minimal
 
 from ..rl.colours import player, setting
 from . import own

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-import searchgym.engines.bm25
 import searchgym.rl.asynchronous.worker  # noqa: F401
+from searchgym.engines import BM25Engine  # noqa: F401
 from searchgym.rl.processes import Processes
 from searchgym.rl.slots.records import Workers
 from searchgym.rl.trainer import Trainer

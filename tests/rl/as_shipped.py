@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.rl.critics import make_critic
 from searchgym.rl.diagnostics import IdleOptionWarning
 from searchgym.rl.recipe import Recipe

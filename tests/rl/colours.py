@@ -9,15 +9,11 @@ from typing import Any
 
 import torch
 
-from searchgym.core.episode import Episode
-from searchgym.core.rules import EpisodeConfig
-from searchgym.corpora.corpus import Corpus
-from searchgym.envs.search import SearchEnv
-from searchgym.llms.base import Sampling
-from searchgym.llms.sft import SftConfig
-from searchgym.llms.small import train_tokenizer
-from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.trainable import TrainableLM
+from searchgym.core import Episode, EpisodeConfig
+from searchgym.corpora import Corpus
+from searchgym.envs import SearchEnv
+from searchgym.llms import Sampling, SftConfig, train_tokenizer
+from searchgym.policies import CausalLMPolicy, TrainableLM
 from searchgym.types import Passage, Task
 from tests.rl.tiny import llama, taught
 
@@ -45,7 +41,7 @@ def episode(task: Task, name: str = "e") -> Episode:
 
 def _pairs() -> list[tuple[str, str]]:
     """Search for the thing, then answer with any colour."""
-    from searchgym.core.episode import run_tools
+    from searchgym.core import run_tools
 
     pairs = []
     for task, thing in zip(TASKS, THINGS, strict=True):

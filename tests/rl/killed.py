@@ -10,8 +10,8 @@ import torch
 import transformers.models.llama.modeling_llama  # noqa: F401
 from safetensors.torch import load_file
 
-import searchgym.engines.bm25  # noqa: F401
-from searchgym.policies.trainable import TrainableLM
+from searchgym.engines import BM25Engine  # noqa: F401
+from searchgym.policies import TrainableLM
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import SAMPLING, blank, setting, tokenizer

@@ -12,11 +12,10 @@ import torch
 import transformers.models.llama.modeling_llama  # noqa: F401
 from safetensors.torch import load_file, save_file
 
-import searchgym.engines.bm25  # noqa: F401
+from searchgym.engines import BM25Engine  # noqa: F401
 from searchgym.errors import EngineError
-from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.trainable import Lora, TrainableLM
+from searchgym.llms import TransformersGenerator
+from searchgym.policies import CausalLMPolicy, Lora, TrainableLM
 from searchgym.rl.processes import Processes
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.trainer import TrainConfig, Trainer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.policies.trainable import TrainableLM
+from searchgym.policies import TrainableLM
 from searchgym.rl.critics import make_critic
 from searchgym.rl.recipe import Recipe, shipped
 from searchgym.rl.trainer import TrainConfig, Trainer

@@ -13,16 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from searchgym.core.episode import Episode, run_tools
-from searchgym.core.rules import EpisodeConfig
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.simulated.engine import is_noisy
-from searchgym.envs.search import SearchEnv
-from searchgym.llms.base import Sampling
-from searchgym.llms.sft import SftConfig
-from searchgym.llms.small import train_tokenizer
-from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.trainable import TrainableLM
+from searchgym.core import Episode, EpisodeConfig, run_tools
+from searchgym.corpora import Corpus
+from searchgym.engines import is_noisy
+from searchgym.envs import SearchEnv
+from searchgym.llms import Sampling, SftConfig, train_tokenizer
+from searchgym.policies import CausalLMPolicy, TrainableLM
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.roles import roles_asked
 from searchgym.rl.rollouts.chains import Chains

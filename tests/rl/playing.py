@@ -13,9 +13,9 @@ from typing import Any
 import torch
 import transformers.models.llama.modeling_llama  # noqa: F401
 
-import searchgym.engines.bm25
 import searchgym.rl.asynchronous.worker
 import searchgym.rl.trainer  # noqa: F401
+from searchgym.engines import BM25Engine  # noqa: F401
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import Group, TaskPlan, Workers
 from tests.rl.colours import SAMPLING, blank, setting, tokenizer
@@ -28,7 +28,7 @@ tokenizer()
 def make(seed: int = 0, pause: float = 0.0, kill: str = "", fail: bool = False) -> Workers:
     """A blank model, which gets the trainer's weights. ``pause``: seconds before each batch of
     turns; ``kill``: a file that the first worker to see it removes, and dies."""
-    from searchgym.policies.trainable import TrainableLM
+    from searchgym.policies import TrainableLM
 
     torch.set_num_threads(1)
     if fail:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
-from searchgym.llms.base import Sampling
+from searchgym.llms import Sampling
 from searchgym.rl.data import Dynamic
 from searchgym.rl.diagnostics import (
     TRACKED,
@@ -32,7 +32,7 @@ from searchgym.rl.slots.protocols import make as make_slot
 from searchgym.rl.slots.records import Rewards, Scored
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.samples import group_of
-from searchgym.scoring.metrics import RL
+from searchgym.scoring import RL
 from searchgym_agents.methods.otb import otb_advantages
 from tests.rl.trainers import trainer
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from searchgym.errors import CardError, EngineError
-from searchgym.policies.trainable import Lora
+from searchgym.policies import Lora
 from searchgym.rl.advantages.ppo import ppo_advantages, turn_ppo_advantages
 from searchgym.rl.critics import CRITICS, Critic, TurnCritic, ValueModel, check_critic, make_critic
 from searchgym.rl.launch import Plan

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
-from searchgym.llms.base import Sampling
-from searchgym.llms.small import train_tokenizer
-from searchgym.policies.trainable import TrainableLM
+from searchgym.llms import Sampling, train_tokenizer
+from searchgym.policies import TrainableLM
 from searchgym.rl.critics import make_critic
 from searchgym.rl.data import ByCurriculum
 from searchgym.rl.recipe import Recipe, read, shipped

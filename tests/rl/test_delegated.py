@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.policies.rows import TrainingRow
+from searchgym.policies import TrainingRow
 from searchgym.rl.run_folder import SavedRollouts
 from searchgym.rl.slots.batch import Batch, Estimate, in_lines
 from searchgym.rl.slots.protocols import make

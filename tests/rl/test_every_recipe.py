@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-import searchgym.engines.bm25  # noqa: F401
+from searchgym.engines import BM25Engine  # noqa: F401
 from searchgym.rl.asynchronous.rollouts import AsyncRollouts
 from searchgym.rl.recipe_files import shipped
 from tests.llms.server import free_port

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.llms.base import Sampling
-from searchgym.llms.sft import SftConfig, SftTrainer, train
-from searchgym.llms.sft_data import encode
-from searchgym.policies.trainable import TrainableLM
+from searchgym.llms import Sampling, SftConfig, SftTrainer, encode, train
+from searchgym.policies import TrainableLM
 from searchgym.rl import minimal
 from searchgym.rl.log import read_log
 from searchgym.rl.measures import loss_metrics, staleness_metrics

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.policies.trainable import TrainableLM
+from searchgym.policies import TrainableLM
 from searchgym.rl import minimal
 from searchgym.rl.minimal import Config, advantages, grpo, surrogate
 from searchgym.rl.recipe import Recipe, read

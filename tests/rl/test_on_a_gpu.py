@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.llms.base import Completion, GenRequest, Sampling
-from searchgym.llms.sft import SftConfig, SftTrainer
-from searchgym.llms.sft_data import encode
-from searchgym.llms.transformers_generator import Continuous, TransformersGenerator
-from searchgym.policies.rows import TrainingRow
-from searchgym.policies.scoring import TOKEN_MEASURES
-from searchgym.policies.trainable import TrainableLM
+from searchgym.llms import (
+    Completion,
+    Continuous,
+    GenRequest,
+    Sampling,
+    SftConfig,
+    SftTrainer,
+    TransformersGenerator,
+    encode,
+)
+from searchgym.policies import TOKEN_MEASURES, TrainableLM, TrainingRow
 from searchgym.rl.recipe import read, shipped
 from tests.llms import tiny
 from tests.pretend import GPU, marked, pretending, put

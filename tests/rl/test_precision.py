@@ -13,11 +13,8 @@ import pytest
 import torch
 
 from searchgym.errors import CardError, EngineError
-from searchgym.llms.base import Sampling
-from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.model_folder import read_note, save_note
-from searchgym.policies.trainable import TrainableLM
+from searchgym.llms import Sampling, TransformersGenerator
+from searchgym.policies import CausalLMPolicy, TrainableLM, read_note, save_note
 from searchgym.rl.diagnostics import EXACT, ROUNDED, tolerance
 from searchgym.rl.launch import Plan, build
 from searchgym.rl.trainer import TrainConfig, Trainer

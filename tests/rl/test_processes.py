@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from searchgym.errors import CardError, EngineError
-from searchgym.llms.causal import load
+from searchgym.llms import load
 from searchgym.rl.log import LOG
 from searchgym.rl.processes import Processes, SingleProcess
 from searchgym.rl.run_folder import load_checkpoint

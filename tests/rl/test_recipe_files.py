@@ -17,7 +17,7 @@ import torch
 
 import searchgym.rl.advantages
 from searchgym.cards import cards, load_object
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
 from searchgym.plugins import registered_in
 from searchgym.rl.critics import Critic
@@ -38,7 +38,7 @@ from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.trainer import TrainConfig, Trainer
-from searchgym.tasks.families import make_family
+from searchgym.tasks import make_family
 from tests.rl.lookup import player, setting
 
 METHOD = '''"""The reward less the group's smallest."""

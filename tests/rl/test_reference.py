@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from searchgym.errors import CardError, EngineError
-from searchgym.policies.trainable import Lora, TrainableLM
+from searchgym.policies import Lora, TrainableLM
 from searchgym.rl.launch import Plan
 from searchgym.rl.recipe import MovingReference, Recipe, read
 from tests.rl.colours import player

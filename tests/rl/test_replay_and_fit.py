@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from searchgym.errors import CardError
-from searchgym.policies.rows import TrainingRow
+from searchgym.policies import TrainingRow
 from searchgym.rl.advantages.group_relative import RLOO
 from searchgym.rl.advantages.ppo import KLInReward
 from searchgym.rl.data import UniformTasks, taken

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.agents.oracle import OracleAgent
-from searchgym.envs.search import SearchEnv
+from searchgym.agents import OracleAgent
+from searchgym.envs import SearchEnv
 from searchgym.errors import EngineError, SearchGymError
-from searchgym.llms.small import train_tokenizer
-from searchgym.policies.trainable import TrainableLM
+from searchgym.llms import train_tokenizer
+from searchgym.policies import TrainableLM
 from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.rollouts.demonstrations import Demonstrations, _end_of
 from searchgym.rl.slots.records import Group, Played, TaskPlan, Workers

@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from searchgym.errors import DataError
-from searchgym.llms.sft import SftConfig, SftTrainer, train
-from searchgym.llms.sft_data import encode
+from searchgym.llms import SftConfig, SftTrainer, encode, train
 from searchgym.rl.log import LOG, Log, read_log
 from searchgym.rl.run_folder import ROLLOUTS
-from searchgym.storage.files import FolderLock, write_whole
+from searchgym.storage import FolderLock, write_whole
 from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 from tests.rl.colours import blank, tokenizer
 from tests.rl.trainers import trainer

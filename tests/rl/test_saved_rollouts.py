@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.core.trajectory import read_jsonl
+from searchgym.core import read_jsonl
 from searchgym.errors import CardError
 from searchgym.rl.log import LOG
 from searchgym.rl.run_folder import ROLLOUTS
 from searchgym.rl.trainer import TrainConfig
-from searchgym.viewer.index import Index
-from searchgym.viewer.query import Filter, listing
+from searchgym.viewer import Filter, Index, listing
 from tests.rl.trainers import rows, trainer, weights
 
 RECIPE = {"rollout": {"use": "chains", "size": 3}, "advantage": "grpo", "loss": "ppo"}

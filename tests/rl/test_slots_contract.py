@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, CheckError
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.slots import contracts

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import TransformReward
 
-from searchgym.core.rollout import run_episodes
-from searchgym.envs.unwrap import search_env
+from searchgym.core import run_episodes
+from searchgym.envs import search_env
 from searchgym.rl.slots.records import Group, Played, TaskPlan, pack, unpack
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import TASKS, player, setting

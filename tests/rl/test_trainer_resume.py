@@ -14,13 +14,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import DataError
-from searchgym.policies.trainable import Lora
+from searchgym.policies import Lora
 from searchgym.rl.log import LOG
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.trainer import CHECKPOINT, TrainConfig, Trainer
-from searchgym.storage.checkpoint import read_state
+from searchgym.storage import read_state
 from tests.rl.colours import player, setting
 from tests.rl.killed import STEPS, main
 from tests.rl.learners import recipes, trained

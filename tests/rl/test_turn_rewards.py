@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.core.episode import Episode
-from searchgym.dialects.base import get_dialect
+from searchgym.core import Episode
+from searchgym.dialects import get_dialect
 from searchgym.errors import CheckError
-from searchgym.policies.trainable import TrainableLM
+from searchgym.policies import TrainableLM
 from searchgym.rl.advantages.ppo import ppo_advantages
 from searchgym.rl.ops.ratios import kl
 from searchgym.rl.recipe import Recipe

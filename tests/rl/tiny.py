@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from searchgym.llms.sft import SftConfig, SftTrainer
-from searchgym.llms.sft_data import encode
+from searchgym.llms import SftConfig, SftTrainer, encode
 
 
 def llama(tokenizer: Any, heads: int) -> Any:

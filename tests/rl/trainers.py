@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from searchgym.policies.trainable import TrainableLM
+from searchgym.policies import TrainableLM
 from searchgym.rl.critics import Critic
 from searchgym.rl.log import LOG
 from searchgym.rl.recipe import Recipe

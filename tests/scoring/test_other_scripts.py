@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import AnswerIndex, Corpus
+from searchgym.corpora import AnswerIndex, Corpus
 from searchgym.text import (
     answer_words,
     cover_match,

@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import Corpus
+from searchgym.engines import BM25Engine
 from searchgym.serve import Settings, build_app
 from searchgym.types import Passage
 

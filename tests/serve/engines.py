@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import Corpus
+from searchgym.engines import BM25Engine
 from searchgym.types import Failure, Query, Ranking
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
-from searchgym.engines.registry import build_engine
+from searchgym.corpora import Corpus
+from searchgym.engines import BM25Engine, build_engine
 from searchgym.serve import INLINE_SECONDS, Answerer, HttpError, Settings
 from searchgym.serve.metrics import Board
 from searchgym.types import Query, Ranking

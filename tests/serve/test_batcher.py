@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import Corpus
+from searchgym.engines import BM25Engine
 from searchgym.errors import EngineError
 from searchgym.serve import Batcher
 from searchgym.types import CallContext, Failure, Passage, Query

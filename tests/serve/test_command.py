@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.cli.main import run
-from searchgym.engines.on_disk import DiskBM25Engine, build
+from searchgym.cli import run
+from searchgym.engines import DiskBM25Engine, build
 from searchgym.serve import Settings, bind
 
 from ..small import CORPUS

@@ -8,8 +8,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import Corpus
+from searchgym.engines import BM25Engine
 from searchgym.serve import Settings
 
 from .conftest import client_of

@@ -9,8 +9,8 @@ import httpx
 import msgpack
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import Corpus
+from searchgym.engines import BM25Engine
 from searchgym.errors import SearchGymError
 from searchgym.serve import Limits, Settings
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.engines import BM25Engine
 
 from .conftest import Start
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import Corpus
+from searchgym.engines import BM25Engine
 from searchgym.serve.metrics import FOLDER, Board, bury, quantile, ready_file
 
 from .conftest import client_of

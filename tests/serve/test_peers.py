@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.engines import BM25Engine
 
 from .conftest import ROOT, ServerProcess
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.engines import BM25Engine
 from searchgym.serve.metrics import FOLDER
 
 from .conftest import ROOT, ServerProcess, Start

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from searchgym.engines.folders import FolderIndex
+from searchgym.engines import FolderIndex
 from searchgym.serve import Watcher
 from searchgym.types import CallContext, Query
 from tests.serve.conftest import ServerProcess
@@ -86,7 +86,7 @@ def test_a_server_notices_a_new_file(start: Start, notes: Path) -> None:
 def test_what_cannot_be_watched_is_refused(
     passage_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from searchgym.cli.main import run
+    from searchgym.cli import run
 
     with pytest.raises(SystemExit) as stop:
         run(["serve", str(passage_file), "--watch", "--port", "0"])

@@ -20,7 +20,7 @@ import pytest
 
 from docsite.links import broken
 from searchgym.cards import cards
-from searchgym.rl.recipe_files import shipped
+from searchgym.rl import shipped
 
 from ..browser import accessible, browser, page  # noqa: F401  (fixtures)
 

@@ -13,12 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, DataError, DialectError
-from searchgym.evaluation.run import evaluate
-from searchgym.llms.sft import STATE
-from searchgym.policies.model_folder import load_policy
-from searchgym.policies.trainable import TrainableLM
+from searchgym.evaluation import evaluate
+from searchgym.llms import STATE
+from searchgym.policies import TrainableLM, load_policy
 from searchgym_agents.smollm.demonstrations import FILE, demonstrations, environments_of, load
 from searchgym_agents.smollm.recipe import FinetuneRecipe
 from searchgym_agents.smollm.run import SFT, finish, rewarded, teach
@@ -155,7 +154,7 @@ def test_a_run_goes_on_and_its_model_plays(model: str, tmp_path: Path) -> None:
 
 
 def _about(out: Path) -> Any:
-    from searchgym.storage.checkpoint import read_state
+    from searchgym.storage import read_state
 
     return read_state(out / FILE, "demonstrations")[1]["about"]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from searchgym.types import ReasoningGraph
-from searchgym.worlds.values import value_answers
-from searchgym.worlds.world import World
+from searchgym.worlds import World, value_answers
 
 
 def text(world: World, prop: int, value: int) -> str:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from searchgym.corpora.corpus import Corpus
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import Corpus
+from searchgym.engines import BM25Engine
 from searchgym.errors import EngineError
 from searchgym.tasks.audit import verify
 from searchgym.tasks.build import build_tasks

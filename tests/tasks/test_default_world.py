@@ -7,12 +7,11 @@ from collections import Counter
 
 import pytest
 
-from searchgym.corpora.render import render
-from searchgym.engines.bm25 import BM25Engine
+from searchgym.corpora import render
+from searchgym.engines import BM25Engine
 from searchgym.tasks.audit import verify
 from searchgym.tasks.build import build_tasks
-from searchgym.worlds.generate import generate
-from searchgym.worlds.loader import load_schema
+from searchgym.worlds import generate, load_schema
 
 COUNTS = {
     "simple": 100, "chain": 100, "comparison": 100, "intersection": 40, "count": 40,

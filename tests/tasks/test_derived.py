@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from searchgym.corpora.corpus import GeneratedCorpus
+from searchgym.corpora import GeneratedCorpus
 from searchgym.engines import build_engine
-from searchgym.envs.checker import check_env
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv, check_env
 from searchgym.errors import TaskError
 from searchgym.tasks.audit import verify
 from searchgym.tasks.build import build_tasks
@@ -18,9 +17,8 @@ from searchgym.tasks.families import make_family
 from searchgym.tasks.records import task_from_dict, task_to_dict
 from searchgym.tasks.solver import Solver
 from searchgym.types import ABSTAIN, Task
-from searchgym.worlds.rules import derived as derived_of
-from searchgym.worlds.schema import Phrases, Rule
-from searchgym.worlds.world import World
+from searchgym.worlds import Phrases, Rule, World
+from searchgym.worlds import derived as derived_of
 
 from . import brute
 from .tiny import SCHEMA, make_corpus, make_world, random_world

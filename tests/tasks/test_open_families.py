@@ -13,7 +13,7 @@ import pytest
 import searchgym  # noqa: F401  (registers the environments)
 from searchgym.curricula import make_curriculum
 from searchgym.engines import build_engine
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, TaskError
 from searchgym.tasks.audit import verify
 from searchgym.tasks.build import build_tasks

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from searchgym.corpora.corpus import GeneratedCorpus
+from searchgym.corpora import GeneratedCorpus
 from searchgym.seeding import stream
 from searchgym.types import Passage
-from searchgym.worlds.schema import EntityType, Phrases, Property, Schema
-from searchgym.worlds.values import format_value
-from searchgym.worlds.world import World
+from searchgym.worlds import EntityType, Phrases, Property, Schema, World, format_value
 
 NO = Phrases((), ())
 

@@ -15,12 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import searchgym
-from searchgym.core.episode import Episode, run_tools
-from searchgym.core.rules import EpisodeConfig, Rules
-from searchgym.core.trajectory import Trajectory
-from searchgym.dialects.base import get_dialect
+from searchgym.core import Episode, EpisodeConfig, Rules, Trajectory, run_tools
+from searchgym.dialects import get_dialect
 from searchgym.engines import build_engine
-from searchgym.envs.info import step_info
+from searchgym.envs import step_info
 from searchgym.errors import CardError, EngineError, EpisodeError
 from searchgym.tools import TOOLS, Tool, ToolContext, make_tool, make_toolbox
 from searchgym.tools.base import MAX_STATE, FunctionTool
@@ -413,7 +411,7 @@ def test_the_examples_of_the_environments_page_run() -> None:
     from datetime import date
 
     from searchgym.cards import catalog
-    from searchgym.envs.search import SearchEnv
+    from searchgym.envs import SearchEnv
 
     text = (catalog("envs") / "README.md").read_text(encoding="utf-8")
     section = text.partition("\n## Tools\n")[2].partition("\n## Difficulty\n")[0]

@@ -19,12 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.corpora.corpus import Corpus
+from searchgym.corpora import Corpus
 from searchgym.errors import CardError
 from searchgym.tools import ToolContext, make_tool
 from searchgym.tools.sql import FactDatabase, QueryError, SqlTool
 from searchgym.types import CallContext, ToolCall
-from searchgym.worlds.values import format_value
+from searchgym.worlds import format_value
 from tests.kgs.random_graphs import generated
 from tests.small import CORPUS
 
@@ -243,7 +243,7 @@ def test_copies_and_other_processes_build_their_own(database: FactDatabase) -> N
 
 
 def test_one_database_serves_all_environments_of_a_corpus_and_goes_with_it() -> None:
-    from searchgym.corpora.render import render
+    from searchgym.corpora import render
 
     world = generated()[0]
     corpus = render(world)

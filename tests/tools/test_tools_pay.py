@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from searchgym.dialects.base import get_dialect
-from searchgym.envs.search import SearchEnv
+from searchgym.dialects import get_dialect
+from searchgym.envs import SearchEnv
 from searchgym.text import normalise_answer
 from searchgym.types import Answer, Call, Hit, Search, Task
-from searchgym.worlds.values import format_value
+from searchgym.worlds import format_value
 
 TASKS = 110
 K, TURNS = 3, 8

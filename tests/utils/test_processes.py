@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.storage.files import write_whole
+from searchgym.storage import write_whole
 from searchgym.utils.processes import mapped
 
 

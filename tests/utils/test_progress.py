@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.progress import TextColumn
 
-from searchgym.cli.output import progress, working
+from searchgym.cli import progress, working
 from searchgym.utils import progress as module
 from searchgym.utils.progress import LineProgress
 

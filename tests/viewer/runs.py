@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from searchgym import BestSentenceAgent, RandomAgent, RulesAgent
-from searchgym.agents.oracle import OracleAgent
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
-from searchgym.core.trajectory import Trajectory, write_jsonl
-from searchgym.envs.search import SearchEnv
-from searchgym.evaluation.run import episode_for
+from searchgym.agents import OracleAgent
+from searchgym.core import Episode, Trajectory, run_episodes, write_jsonl
+from searchgym.envs import SearchEnv
+from searchgym.evaluation import episode_for
 from searchgym.types import Agent
 
 from ..small import episode, play

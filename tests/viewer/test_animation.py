@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from searchgym.cli.main import run as command
+from searchgym.cli import run as command
 from searchgym.errors import DataError
 from searchgym.viewer.animation import animated
 from searchgym.viewer.formats.searchgym import read

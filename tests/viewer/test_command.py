@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.cli.main import run as command
+from searchgym.cli import run as command
 
 from .runs import write_run
 

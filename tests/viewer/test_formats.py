@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.core.trajectory import Trajectory
+from searchgym.core import Trajectory
 from searchgym.errors import DataError
 from searchgym.viewer.formats import LOG, blocks, detect, parse, sources
 from searchgym.viewer.formats.search_r1 import hits_of, last_action, turns_of

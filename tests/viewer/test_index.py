@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.core.trajectory import write_jsonl
+from searchgym.core import write_jsonl
 from searchgym.viewer.index import Index
 from searchgym.viewer.query import Filter, Side, changes, listing, neighbours, same_task, tree
 from searchgym.viewer.record import OUTCOMES, PROBLEMS, Record

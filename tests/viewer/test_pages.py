@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from searchgym.core.trajectory import write_jsonl
+from searchgym.core import write_jsonl
 from searchgym.viewer.app import build_app
 from searchgym.viewer.export import export
 from searchgym.viewer.highlight import SearchTerms, marked

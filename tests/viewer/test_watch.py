@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from searchgym.core.trajectory import to_line
+from searchgym.core import to_line
 from searchgym.errors import DataError
-from searchgym.rl.log import Log
-from searchgym.storage.files import FolderLock, locked
+from searchgym.rl import Log
+from searchgym.storage import FolderLock, locked
 from searchgym.viewer.app import watch_app
 from searchgym.viewer.training import (
     FINISHED,
@@ -30,7 +30,7 @@ from searchgym.viewer.training import (
     TrainingRun,
     smoothed,
 )
-from searchgym.web.server import serving
+from searchgym.web import serving
 from searchgym_agents.candidate.training import CandidateRecipe, SeedTrainer
 
 from ..browser import accessible, browser, page, served, wait_until

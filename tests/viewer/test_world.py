@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from searchgym.cli.main import run
-from searchgym.envs.search import SearchEnv
+from searchgym.cli import run
+from searchgym.envs import SearchEnv
 from searchgym.errors import EngineError
-from searchgym.kgs.build import Entity, from_triples
-from searchgym.kgs.corpus import kg_corpus
+from searchgym.kgs import Entity, from_triples, kg_corpus
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph, Task
 from searchgym.viewer.world import WorldIndex, around, pieces, world_app
 

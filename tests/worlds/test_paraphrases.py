@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.cards import card
-from searchgym.envs.search import SearchEnv
+from searchgym.envs import SearchEnv
 from searchgym.errors import WorldError
 from searchgym.worlds.loader import load_schema
 from searchgym.worlds.paraphrases import FILE, MOST, NEAR, near, paraphrased, variants

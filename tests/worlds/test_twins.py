@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from searchgym.corpora.substitute import words_of
-from searchgym.envs.search import SearchEnv
+from searchgym.corpora import words_of
+from searchgym.envs import SearchEnv
 from searchgym.errors import WorldError
 from searchgym.worlds.export import COLUMNS
 from searchgym.worlds.generate import generate

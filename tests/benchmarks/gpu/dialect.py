@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from searchgym.dialects.search_r1 import SearchR1
+from searchgym.dialects import SearchR1
 from searchgym.types import Parsed, Search
 
 QUERIES = (

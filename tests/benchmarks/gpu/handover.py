@@ -6,10 +6,9 @@ import shutil
 from functools import partial
 from typing import Any
 
-from searchgym.llms.transformers_generator import TransformersGenerator
-from searchgym.llms.vllm_generator import size_of
-from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.asynchronous.worker import new_folder, newest, publish
+from searchgym.llms import TransformersGenerator, size_of
+from searchgym.policies import TrainableLM
+from searchgym.rl import new_folder, newest, publish
 
 from .models import random_model, tokenizer
 from .setting import Report, Setting, attempted, clean, seconds, skipped

@@ -11,12 +11,9 @@ from typing import Any
 import torch
 
 from searchgym.errors import SearchGymError
-from searchgym.llms.models import resolve
-from searchgym.policies.model_folder import read_note
-from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.launch import sampling_of
-from searchgym.rl.recipe import read
-from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.llms import resolve
+from searchgym.policies import TrainableLM, read_note, sampling_of
+from searchgym.rl import TrainConfig, Trainer, read
 
 from .models import SIZES, random_model, tokenizer
 from .setting import Report, Setting, clean, peak_gib

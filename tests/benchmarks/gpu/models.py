@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from searchgym.llms.small import train_tokenizer
+from searchgym.llms import train_tokenizer
 from tests.benchmarks.scripted import words
 
 from .world import passages

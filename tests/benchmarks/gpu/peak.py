@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from searchgym.evaluation.machine import machine as described
+from searchgym.evaluation import machine as described
 
 from .setting import Report, Setting, clean, seconds
 

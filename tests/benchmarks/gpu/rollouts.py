@@ -16,16 +16,10 @@ from typing import Any
 
 import torch
 
-from searchgym.core.episode import Episode
-from searchgym.core.rollout import run_episodes
-from searchgym.core.rules import EpisodeConfig
-from searchgym.llms import transformers_generator
-from searchgym.llms.base import GenRequest, Sampling
-from searchgym.llms.causal import Running, left_padded
-from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.flow import play as play_flowing
-from searchgym.policies.rows import TrainingRow
-from searchgym.policies.trainable import TrainableLM
+from searchgym.core import Episode, EpisodeConfig, run_episodes
+from searchgym.llms import GenRequest, Running, Sampling, left_padded, transformers_generator
+from searchgym.policies import CausalLMPolicy, TrainableLM, TrainingRow
+from searchgym.policies import play as play_flowing
 
 from .dialect import NAME
 from .models import random_model, tokenizer

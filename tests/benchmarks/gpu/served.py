@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from searchgym.core.rollout import run_episodes
-from searchgym.llms.base import Sampling
-from searchgym.policies.causal_lm import CausalLMPolicy
+from searchgym.core import run_episodes
+from searchgym.llms import Sampling
+from searchgym.policies import CausalLMPolicy
 
 from .models import random_model, tokenizer
 from .rollouts import fresh
@@ -47,7 +47,7 @@ def part(setting: Setting) -> Report:
 
 def measure(device: torch.device, size: str, dry: bool) -> Report:
     """Start vLLM beside a trainer's share of the memory, play, and give it new weights."""
-    from searchgym.llms.vllm_generator import VllmGenerator
+    from searchgym.llms import VllmGenerator
 
     setting = Setting(device, (size,), "", time.perf_counter() + 600, dry)
     on_gpu = device.type == "cuda"

@@ -18,13 +18,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from searchgym.llms.acceleration import compile_layers, training_dtype
-from searchgym.llms.base import Sampling
-from searchgym.llms.sft import SftConfig, SftTrainer
-from searchgym.policies.causal_lm import CausalLMPolicy
-from searchgym.policies.trainable import TrainableLM
-from searchgym.rl.recipe import read
-from searchgym.rl.trainer import TrainConfig, Trainer
+from searchgym.llms import Sampling, SftConfig, SftTrainer, compile_layers, training_dtype
+from searchgym.policies import CausalLMPolicy, TrainableLM
+from searchgym.rl import TrainConfig, Trainer, read
 from searchgym.seeding import stream
 from tests.benchmarks.scripted import Recites
 from tests.benchmarks.scripted import setting as scripted

@@ -7,8 +7,7 @@ import tomllib
 from functools import cache
 from typing import Any
 
-from searchgym.envs.search import SearchEnv
-from searchgym.envs.unwrap import search_env
+from searchgym.envs import SearchEnv, search_env
 
 from .setting import CARD
 

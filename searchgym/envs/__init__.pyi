@@ -1,0 +1,14 @@
+from .checker import check_env as check_env
+from .checker import same as same
+from .info import step_info as step_info
+from .options import Options as Options
+from .registration import ENTRY_POINT as ENTRY_POINT
+from .registration import env_ids as env_ids
+from .registration import ids_of as ids_of
+from .registration import register_card as register_card
+from .search import SearchEnv as SearchEnv
+from .session import METRICS as METRICS
+from .session import Session as Session
+from .spaces import ChatSpace as ChatSpace
+from .unwrap import search_env as search_env
+from .vector import SearchVectorEnv as SearchVectorEnv

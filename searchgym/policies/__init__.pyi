@@ -1,0 +1,17 @@
+from .causal_lm import RENDERERS as RENDERERS
+from .causal_lm import CausalLMPolicy as CausalLMPolicy
+from .causal_lm import ExternalPolicy as ExternalPolicy
+from .flow import play as play
+from .lora import Lora as Lora
+from .model_folder import EVALUATION as EVALUATION
+from .model_folder import load_policy as load_policy
+from .model_folder import read_note as read_note
+from .model_folder import sampling_of as sampling_of
+from .model_folder import save_note as save_note
+from .renderer import BareRenderer as BareRenderer
+from .renderer import ChatRenderer as ChatRenderer
+from .renderer import PlainRenderer as PlainRenderer
+from .renderer import Renderer as Renderer
+from .rows import TrainingRow as TrainingRow
+from .scoring import TOKEN_MEASURES as TOKEN_MEASURES
+from .trainable import TrainableLM as TrainableLM

@@ -1,0 +1,9 @@
+from .cache import KINDS as KINDS
+from .cache import cache_folder as cache_folder
+from .checkpoint import read_state as read_state
+from .files import FolderLock as FolderLock
+from .files import file_digest as file_digest
+from .files import locked as locked
+from .files import out_of_space as out_of_space
+from .files import write_whole as write_whole
+from .store import Store as Store

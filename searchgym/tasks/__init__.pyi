@@ -1,0 +1,5 @@
+from .build import build_tasks as build_tasks
+from .context import Context as Context
+from .families import FAMILIES as FAMILIES
+from .families import make_family as make_family
+from .wording import Voice as Voice

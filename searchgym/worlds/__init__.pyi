@@ -1,0 +1,15 @@
+from .export import to_graphml as to_graphml
+from .export import world_digest as world_digest
+from .generate import generate as generate
+from .loader import load_schema as load_schema
+from .loader import shipped_worlds as shipped_worlds
+from .rules import derived as derived
+from .schema import EntityType as EntityType
+from .schema import Phrases as Phrases
+from .schema import Property as Property
+from .schema import Rule as Rule
+from .schema import Schema as Schema
+from .values import STYLES as STYLES
+from .values import format_value as format_value
+from .values import value_answers as value_answers
+from .world import World as World

@@ -38,7 +38,10 @@ def load(package: str) -> None:
     """Load a package's public names, and give its named tuples the types of their fields in place
     of the types' names, which only their own modules can read; what Python says of every named
     tuple ("Alias for field number 0") is taken out."""
-    module = importlib.import_module(package)
+    module: Any = importlib.import_module(package)
+    if not hasattr(module, "__all__"):  # names that it says are public by "import X as X"
+        source = Path(str(module.__file__)).read_text(encoding="utf-8")
+        module.__all__ = re.findall(r"import (\w+) as \1$", source, re.MULTILINE)
     for name in module.__all__:
         value = vars(module)[name] = getattr(module, name)
         if inspect.isclass(value) and issubclass(value, tuple) and hasattr(value, "_fields"):

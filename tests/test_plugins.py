@@ -66,8 +66,8 @@ def short(outcome) -> float:
 
 
 def echo(context, rng, turn):
-    from searchgym.tasks.chains import propose
-    return propose(context, rng, turn)
+    from searchgym.tasks.chains import simple
+    return simple(context, rng, turn)
 
 
 def hello(name: str = "you") -> None:

@@ -9,7 +9,7 @@ import json
 import re
 import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from functools import cache, wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -185,7 +185,7 @@ def _texts(kind: Any) -> dict[str, str]:
     assert isinstance(node, ast.ClassDef)
     found: dict[str, str] = {}
     for base in kind.__bases__:
-        if is_dataclass(base):
+        if hasattr(base, "__dataclass_fields__"):
             found |= _texts(base)
     for field, text in zip(node.body, node.body[1:], strict=False):
         match field, text:

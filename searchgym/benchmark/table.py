@@ -159,7 +159,7 @@ class TransferTable:
             r for r in self.rungs
             if self.kinds.get(r) == "real" and self.kinds.get(self.above.get(r, "")) != "real"
         )  # fmt: skip
-        places = {r: (r,) for r in self.rungs if r != self.reference}
+        places: dict[str, tuple[str, ...]] = {r: (r,) for r in self.rungs if r != self.reference}
         places |= {ALL_REAL: real} if len(real) > 1 else {}
         out = []
         for agent, baseline in self.baselines.items():

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import searchgym
-from searchgym.cli.main import build
+from searchgym.cli import build
 from searchgym.engines import build_engine
 from searchgym.errors import CardError, TaskError
 from searchgym.tasks.grounded import FAMILIES, GroundedTasks, ground
@@ -53,7 +53,7 @@ def corpus() -> list[Passage]:
 
 
 def made_of(passages: list[Passage], **options: object) -> GroundedTasks:
-    from searchgym.corpora.corpus import Corpus
+    from searchgym.corpora import Corpus
 
     search = build_engine("bm25", Corpus("films", passages)).search
     settings = {"at_most": True, "per_page": 6, **options}
@@ -123,7 +123,7 @@ def test_the_unanswerable_lack_their_page() -> None:
 
 
 def test_a_bridge_takes_two_searches(made: GroundedTasks) -> None:
-    from searchgym.corpora.corpus import Corpus
+    from searchgym.corpora import Corpus
 
     search = build_engine("bm25", Corpus("films", corpus())).search
     bridges = [t for t in made.tasks if t.family in ("bridge", "chain")]
@@ -200,7 +200,7 @@ def test_a_folder_of_notes_is_an_environment(tmp_path: Path) -> None:
 
 
 def test_two_thousand_tasks_of_real_passages_in_half_a_minute(data_dir: Path) -> None:
-    from searchgym.corpora.data import load_set
+    from searchgym.corpora import load_set
 
     passages, _ = load_set("hotpotqa", data_dir=data_dir)
     started = time.process_time()

@@ -19,7 +19,7 @@ from ...text import normalise_answer
 from ...types import ABSTAIN, Passage, Ranking, Split, Task
 from .language import language
 from .pages import Pages, TextPage
-from .questions import Draft, Link, Questions
+from .questions import Hop, Item, Questions
 
 FAMILIES = (
     "chain", "bridge_comparison", "intersection", "bridge", "comparison", "yes_no", "fact", "gap",
@@ -87,7 +87,7 @@ def ground(
         raise TaskError(unknown("split", split, SHARES))
     pages = Pages(passages, language(rules), descriptions)
     builder = _Builder(pages, search, split, seed, per_page)
-    kept: list[tuple[str, Draft, tuple[str, ...]]] = []
+    kept: list[tuple[str, Item, tuple[str, ...]]] = []
     # Pages that are withheld serve no other question: those that need them are made last.
     for family in sorted(counts, key=FAMILIES.index):
         found = list(islice(builder.checked(family, counts[family]), counts[family]))
@@ -113,7 +113,7 @@ def ground(
     return GroundedTasks(tuple(tasks), withheld, dict(builder.refused), dict(made))
 
 
-def _task(key: str, family: str, draft: Draft, queries: tuple[str, ...], split: Split) -> Task:
+def _task(key: str, family: str, draft: Item, queries: tuple[str, ...], split: Split) -> Task:
     meta = {"rule": draft.rule, "titles": [page.title for page in draft.pages]}
     if draft.asked:
         meta["relation"] = draft.asked
@@ -146,7 +146,7 @@ class _Builder:
         self.asked: set[str] = set()
         self.used: Counter[str] = Counter()
         self.by_id = {page.id: page for page in pages.all}
-        self._links: list[Link] | None = None
+        self._links: list[Hop] | None = None
 
     def reasons(self) -> str:
         """The commonest reasons for which drafts were refused."""
@@ -162,13 +162,13 @@ class _Builder:
                 return split == self.split
         return self.split == "test"
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[Hop]:
         if self._links is None:
             found = self.questions.links()
             self._links = [link for link in found if self.own(link.page) and self.own(link.to)]
         return self._links
 
-    def drafts(self, family: str) -> Iterator[Draft | None]:
+    def drafts(self, family: str) -> Iterator[Item | None]:
         """Drafts of a family without end; None where a place gives none. Nothing if there is no
         place at all."""
         ask = self.questions
@@ -191,7 +191,7 @@ class _Builder:
             )
             yield from _in_turn(kinds)
         elif family == "chain":
-            after: dict[str, list[Link]] = defaultdict(list)
+            after: dict[str, list[Hop]] = defaultdict(list)
             for link in self.links():
                 after[link.page.id].append(link)
             pairs = [(one, two) for one in self.links() for two in after[one.to.id]]
@@ -224,12 +224,12 @@ class _Builder:
             )
             yield from _in_turn(kinds)
 
-    def _each(self, places: Sequence, make: Callable) -> Iterator[Draft | None]:
+    def _each(self, places: Sequence, make: Callable) -> Iterator[Item | None]:
         while places:
             for place in self.rng.permutation(len(places)):
                 yield make(places[place])
 
-    def _pairs(self, places: Sequence, kind: Callable, make: Callable) -> Iterator[Draft | None]:
+    def _pairs(self, places: Sequence, kind: Callable, make: Callable) -> Iterator[Item | None]:
         """Drafts about two places of one kind."""
         alike: dict[str, list] = defaultdict(list)
         for place in places:
@@ -242,7 +242,7 @@ class _Builder:
                 yield make(places[one], other) if other is not places[one] else None
 
     # -- checks ----------------------------------------------------------------------------------
-    def checked(self, family: str, wanted: int) -> Iterator[tuple[Draft, tuple[str, ...]]]:
+    def checked(self, family: str, wanted: int) -> Iterator[tuple[Item, tuple[str, ...]]]:
         """Drafts that pass, each with its gold queries."""
         tried, idle = self.drafts(family), 0
         while wanted and idle < self.IDLE and (batch := list(islice(tried, self.BATCH))):
@@ -265,7 +265,7 @@ class _Builder:
     def _most(self, family: str) -> int:
         return 1 if family == "unanswerable" else self.per_page
 
-    def _fault(self, draft: Draft, family: str) -> str:
+    def _fault(self, draft: Item, family: str) -> str:
         """What is wrong with a draft by its texts alone; "" if nothing."""
         question, answers = normalise_answer(draft.question), draft.answers
         bare = [normalise_answer(answer) for answer in answers]
@@ -295,9 +295,7 @@ class _Builder:
                 return "the answer is on the first page, too"
         return ""
 
-    def _found(
-        self, drafts: Sequence[Draft], family: str
-    ) -> Iterator[tuple[Draft, tuple[str, ...]]]:
+    def _found(self, drafts: Sequence[Item], family: str) -> Iterator[tuple[Item, tuple[str, ...]]]:
         names = [
             name
             for draft in drafts
@@ -328,7 +326,7 @@ class _Builder:
             else:
                 yield draft, (draft.question if begins else asked[0], *asked[1:])
 
-    def _rival(self, draft: Draft, ranking: Ranking, any_value: bool) -> bool:
+    def _rival(self, draft: Item, ranking: Ranking, any_value: bool) -> bool:
         """Check whether another passage states another value of the asked relation of the subject;
         with ``any_value``, whether one names the subject and the answer."""
         relation = self.pages.rules.relations.get(draft.asked)
@@ -351,7 +349,7 @@ class _Builder:
         return False
 
 
-def _in_turn(kinds: Sequence[Iterator[Draft | None]]) -> Iterator[Draft | None]:
+def _in_turn(kinds: Sequence[Iterator[Item | None]]) -> Iterator[Item | None]:
     """Items of several iterators in turn, until all have ended."""
     left = list(kinds)
     while left:

@@ -1,6 +1,6 @@
 """Forms of questions about pages: facts, gaps, bridges, chains, comparisons, intersections.
 
-Each function returns a :class:`Draft`, or None where the page gives no such question. What a draft
+Each function returns a :class:`Item`, or None where the page gives no such question. What it
 promises is checked in :mod:`searchgym.tasks.grounded.build`.
 """
 
@@ -20,7 +20,7 @@ PLACES = frozenset({"birth_place", "death_place", "located", "place", "headquart
 """Relations whose value may be "town, region, country": the town alone is right, too."""
 
 
-class Draft(NamedTuple):
+class Item(NamedTuple):
     """A question that is not checked yet."""
 
     question: str
@@ -32,7 +32,7 @@ class Draft(NamedTuple):
     """Relation of the last page that is asked for, if it is one."""
 
 
-class Link(NamedTuple):
+class Hop(NamedTuple):
     """A fact of one page whose value is another page."""
 
     page: TextPage
@@ -128,7 +128,7 @@ class Questions:
         return len(self.pages.stating(page, fact)) == 1
 
     # -- one page --------------------------------------------------------------------------------
-    def of_fact(self, page: TextPage) -> Draft | None:
+    def of_fact(self, page: TextPage) -> Item | None:
         """Ask for a fact of a page, or for the page by its facts."""
         subject, fact = self.subject(page), self.fact(page)
         if not subject or fact is None:
@@ -137,18 +137,18 @@ class Questions:
         if self.rng.random() < 0.25 and page.noun and relation.clause:
             told = self.described(page)
             question = self.form(self.rules.phrases["title"], d=told)
-            return Draft(self.sentence(question), (page.name,), (page,), "title") if told else None
+            return Item(self.sentence(question), (page.name,), (page,), "title") if told else None
         question = self.form(relation.ask, S=subject, k=self.noun(page))
         if relation.time and self.rules.date.search(fact.value) and self.rng.random() < 0.3:
             for opening in self.rules.phrases["when"]:
                 if question.startswith(opening):
                     question = self.rules.phrases["year_of"] + question.removeprefix(opening)
                     year = str(year_of(fact, self.rules))
-                    return Draft(self.sentence(question), (year,), (page,), "year", fact.relation)
+                    return Item(self.sentence(question), (year,), (page,), "year", fact.relation)
         answers = self.answers(fact)
-        return Draft(self.sentence(question), answers, (page,), "fact", fact.relation)
+        return Item(self.sentence(question), answers, (page,), "fact", fact.relation)
 
-    def gap(self, page: TextPage) -> Draft | None:
+    def gap(self, page: TextPage) -> Item | None:
         """Ask for a name, date or number that a sentence about the page states."""
         subject = self.subject(page)
         for place in self.rng.permutation(len(page.sentences)) if subject else ():
@@ -188,7 +188,7 @@ class Questions:
             found.append(span.span())
         return found
 
-    def _gap(self, page: TextPage, subject: str, body: str, start: int, stop: int) -> Draft:
+    def _gap(self, page: TextPage, subject: str, body: str, start: int, stop: int) -> Item:
         phrases, rules = self.rules.phrases, self.rules
         text, before, after = body[start:stop], body[:start], body[stop:].rstrip(" .")
         if len(after) > 110 and (comma := after.find(",", 40)) > 0:
@@ -211,14 +211,14 @@ class Questions:
         if not before.startswith((" ", ",")):
             before = " " + before
         if asked and self.rng.random() < 0.75:
-            return Draft(
+            return Item(
                 self.sentence(f"{subject}{before}{asked}{after}?"), (text,), (page,), "asked"
             )
         cloze = phrases["missing"].format(text=f"{subject}{before}{phrases['gap']}{after}")
-        return Draft(self.sentence(cloze), (text,), (page,), "missing")
+        return Item(self.sentence(cloze), (text,), (page,), "missing")
 
     # -- several pages ---------------------------------------------------------------------------
-    def links(self) -> list[Link]:
+    def links(self) -> list[Hop]:
         """All facts whose value is another page that fits the relation."""
         found = []
         for page in self.pages.all:
@@ -232,7 +232,7 @@ class Questions:
                     if relation.value and to.group not in relation.value:
                         continue
                     if self.pages.related(page, to):
-                        found.append(Link(page, fact, to))
+                        found.append(Hop(page, fact, to))
         return found
 
     def mentions(self) -> list[Mention]:
@@ -252,7 +252,7 @@ class Questions:
                         found.append(Mention(page, place, to, name.start(), name.end()))
         return found
 
-    def _through(self, link: Link, subject: str | None) -> str:
+    def _through(self, link: Hop, subject: str | None) -> str:
         """The linked page as the first one has it: "the director of Heat"."""
         forms = self.rules.relations[link.fact.relation].noun
         if subject and link.page.group == "work" and self.rng.random() < 0.4:
@@ -260,7 +260,7 @@ class Questions:
             subject = subject if noun in subject else f"the {noun} {subject}"
         return self.form(forms, S=subject or "", k=self.noun(link.to)) if subject else ""
 
-    def bridge(self, link: Link) -> Draft | None:
+    def bridge(self, link: Hop) -> Item | None:
         """Ask for a fact of a page that is told by its relation to another."""
         through = self._through(link, self.subject(link.page))
         fact = self.fact(link.to)
@@ -268,7 +268,7 @@ class Questions:
             return None
         ask = self.rules.relations[fact.relation].ask
         question = self.form(ask, S=through, k=self.noun(link.to))
-        return Draft(
+        return Item(
             self.sentence(question),
             self.answers(fact),
             (link.page, link.to),
@@ -276,7 +276,7 @@ class Questions:
             fact.relation,
         )
 
-    def chain(self, link: Link, after: Link) -> Draft | None:
+    def chain(self, link: Hop, after: Hop) -> Item | None:
         """Ask for a fact of the third page along two links."""
         fact = self.fact(after.to)
         through = self._through(link, self.subject(link.page))
@@ -287,9 +287,9 @@ class Questions:
         ask = self.rules.relations[fact.relation].ask
         question = self.form(ask, S=through, k=self.noun(after.to))
         pages = (link.page, link.to, after.to)
-        return Draft(self.sentence(question), self.answers(fact), pages, "chain", fact.relation)
+        return Item(self.sentence(question), self.answers(fact), pages, "chain", fact.relation)
 
-    def bridge_from_text(self, mention: Mention) -> Draft | None:
+    def bridge_from_text(self, mention: Mention) -> Item | None:
         """Repeat a sentence without a name in it, and ask for a fact of the page of that name."""
         subject, fact = self.subject(mention.page), self.fact(mention.to)
         if not subject or fact is None:
@@ -315,9 +315,9 @@ class Questions:
             question=self.form(ask, S=f"this {noun}", k=noun),
         )
         pages = (mention.page, mention.to)
-        return Draft(self.sentence(question), self.answers(fact), pages, "sentence", fact.relation)
+        return Item(self.sentence(question), self.answers(fact), pages, "sentence", fact.relation)
 
-    def bridge_to_name(self, link: Link) -> Draft | None:
+    def bridge_to_name(self, link: Hop) -> Item | None:
         """Ask for a page's name, told by its relation to another and by a fact of its own, or for
         the first page's, told by what the other is."""
         relation = self.rules.relations[link.fact.relation]
@@ -335,7 +335,7 @@ class Questions:
             forms = self.rules.phrases["told"]
             a = self.article(told).split()[0]
             question = self.form(forms, np=through, d=told, a=a)
-            return Draft(self.sentence(question), (link.to.name,), (link.page, link.to), "name")
+            return Item(self.sentence(question), (link.to.name,), (link.page, link.to), "name")
         told = self.described(link.to, most=1 + int(self.rng.random() < 0.4))
         if not told or not relation.clause or not self._stated_once(link.page, link.fact):
             return None
@@ -343,9 +343,9 @@ class Questions:
         nation = f"{link.page.nation} " if link.page.nation and self.rng.random() < 0.5 else ""
         told = f"{nation}{self.noun(link.page)} {clause}"
         question = self.form(self.rules.phrases["linked"], d=told)
-        return Draft(self.sentence(question), (link.page.name,), (link.to, link.page), "described")
+        return Item(self.sentence(question), (link.page.name,), (link.to, link.page), "described")
 
-    def intersection(self, page: TextPage) -> Draft | None:
+    def intersection(self, page: TextPage) -> Item | None:
         """Ask for a page by two facts that only together single it out."""
         facts = [
             fact
@@ -363,10 +363,10 @@ class Questions:
             one=self._clause(one),
             two=self._clause(two),
         )
-        return Draft(self.sentence(question), (page.name,), (page,), "intersection")
+        return Item(self.sentence(question), (page.name,), (page,), "intersection")
 
     # -- comparisons -----------------------------------------------------------------------------
-    def comparison(self, relation: str, one: TextPage, other: TextPage) -> Draft | None:
+    def comparison(self, relation: str, one: TextPage, other: TextPage) -> Item | None:
         """Ask which of two pages is first, later, smaller or larger."""
         a, b = self.subject(one), self.subject(other)
         sizes = [size_of(page.facts[relation], self.rules) for page in (one, other)]
@@ -378,11 +378,11 @@ class Questions:
         question = self.form(forms, A=a, B=b, k=noun)
         won = one if (sizes[0] < sizes[1]) == first else other  # type: ignore[operator]
         asked = a if won is one else b
-        return Draft(
+        return Item(
             self.sentence(question), tuple(dict.fromkeys((won.name, asked))), (one, other), relation
         )
 
-    def bridge_comparison(self, one: Link, other: Link) -> Draft | None:
+    def bridge_comparison(self, one: Hop, other: Hop) -> Item | None:
         """Ask which of two works has the older or younger maker."""
         a, b = self.subject(one.page), self.subject(other.page)
         years = [year_of(link.to.facts["birth_date"], self.rules) for link in (one, other)]
@@ -395,9 +395,9 @@ class Questions:
         question = self.form(forms, A=a, B=b, k=noun, r=one.fact.relation)
         won = one.page if (years[0] < years[1]) == first else other.page  # type: ignore[operator]
         pages = (one.page, other.page, one.to, other.to)
-        return Draft(self.sentence(question), (won.name,), pages, "maker")
+        return Item(self.sentence(question), (won.name,), pages, "maker")
 
-    def yes_no(self, one: TextPage, other: TextPage) -> Draft | None:
+    def yes_no(self, one: TextPage, other: TextPage) -> Item | None:
         """Ask whether two pages share their nationality or their type."""
         a, b, phrases = self.subject(one), self.subject(other), self.rules.phrases
         if not a or not b:
@@ -416,7 +416,7 @@ class Questions:
             question = self.form(phrases["both_kind"], A=a, B=b, ks=plural(one.noun))
         else:
             return None
-        return Draft(
+        return Item(
             self.sentence(question), (phrases["yes" if same else "no"],), (one, other), "same"
         )
 

@@ -199,6 +199,7 @@ def test_a_folder_of_notes_is_an_environment(tmp_path: Path) -> None:
     assert "5 tasks are in" in said.output
 
 
+@pytest.mark.contract
 def test_two_thousand_tasks_of_real_passages_in_half_a_minute(data_dir: Path) -> None:
     from searchgym.corpora import load_set
 

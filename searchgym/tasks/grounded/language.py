@@ -48,6 +48,7 @@ class Language:
             "name": name,
             "place": rf"(?:(?:the )?{name}(?:, {name}){{0,2}})",
             "year": year,
+            "word": spans["word"],
             "month": f"(?:{month})",
             "nation": rf"(?:{nation}(?:[ -]{nation})?)",
             "date": (
@@ -59,8 +60,10 @@ class Language:
             self.expression(f"<{part}>") for part in ("name", "date", "year", "nation", "month")
         )
         self.number = re.compile(r"\d[\d,]*\d(?: million)?")
+        self.vague = frozenset(spans["vague"])
         self.openers = frozenset(spans["openers"])
         self.articles, self.pronouns = tuple(spans["articles"]), tuple(spans["pronouns"])
+        self.persons = frozenset(spans["persons"])
         self.abbreviation = re.compile(rf"(?:\b[A-Z]|\b(?:{spans['abbreviations']}))\.$")
         self.phrases: Mapping[str, Any] = table["phrases"]
         verb = self.phrases["is"]
@@ -100,6 +103,9 @@ class Language:
     def group(self, phrase: str) -> tuple[str, str, str]:
         """Group, kind and last noun of a noun phrase: ``("work", "film", "comedy")``; the first two
         are empty for a noun of no group."""
+        last = phrase.split()[-1].lower() if phrase else ""
+        if self.groups.get(last, ("",))[0] == "person":  # "film and television director"
+            return "person", "person", last
         words = re.findall(r"[\w-]+", re.split(r"\s+and\s+", phrase)[0])
         if not words:
             return "", "", ""

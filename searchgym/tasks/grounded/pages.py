@@ -11,6 +11,8 @@ from ...text import bare_title, normalise_answer
 from ...types import Passage
 from .language import Language, Relation
 
+OF_ANOTHER = re.compile(r"\b(?:of|to|for|from)\b(?:(?!,| and ).)*$")
+"""Before a statement that is made of something else: "the soundtrack of a film directed by …"."""
 LONGEST = 400
 """Characters of the longest sentence that is read: what a pattern costs stays bounded."""
 
@@ -83,16 +85,19 @@ def tidy(text: str) -> str:
 def subject_end(page: TextPage, place: int, rules: Language) -> int:
     """Length of a sentence's subject if it is the page's own, else -1."""
     sentence, name = page.sentences[place], page.name
+    if sentence.startswith(("A ", "An ")) and not name.startswith(("A ", "An ")):
+        return -1  # a kind of thing, of which no place or date can be asked
     for form in (name, *(f"{article} {name}" for article in rules.articles), f'"{name}"'):
         if sentence.startswith(form) and not sentence[len(form) : len(form) + 1].isalnum():
             owner = sentence[len(form) :].startswith(("'s", "’s"))
             return -1 if owner else len(form)
     if place == 0:
         found = re.match(r"\"?[^.,;]{0,70}?\"?(?=[ ,]*\(|,? (?:is|was|are|were) )", sentence)
-        if found and set(_words(name)) & set(_words(found[0])):
-            return found.end()
-        return -1
-    for opening in (*rules.pronouns, f"The {page.noun}" if page.noun else ""):
+        common = {word for word in name.split() if word[0].islower() and len(word) > 3}
+        words = set(_words(found[0])) if found else set()
+        return found.end() if found and set(_words(name)) & words and common <= words else -1
+    pronouns = [p for p in rules.pronouns if (p in rules.persons) == (page.group == "person")]
+    for opening in (*pronouns, f"The {page.noun}" if page.noun else ""):
         if opening and sentence.startswith(opening) and _ends_word(sentence, len(opening)):
             return len(opening)
     last = name.split()[-1]
@@ -196,7 +201,7 @@ class Pages:
                 page.group = page.kind = "person"
 
     def _type(self, page: TextPage, phrase: str) -> None:
-        nation = self.rules.nation.match(re.sub(r"^\d{4} ", "", phrase))
+        nation = self.rules.nation.match(re.sub(r"^\d{4} |^[\w ]+-born ", "", phrase))
         page.nation = page.nation or (nation[0] if nation else "")
         page.group, page.kind, page.noun = self.rules.group(phrase)
 
@@ -225,7 +230,8 @@ class Pages:
                 page.facts["nationality"] = TextFact("nationality", page.nation, page.about)
             occupation = self.rules.noun_phrase(page.predicate.removeprefix(page.nation).strip())
             occupation = re.split(r" and ", occupation)[0]
-            if page.group == "person" and occupation.islower() and len(occupation.split()) < 4:
+            person = self.rules.group(occupation)[0] == "person" and occupation.islower()
+            if page.group == "person" and person and len(occupation.split()) < 4:
                 page.facts["occupation"] = TextFact("occupation", occupation, page.about)
 
     def _match(self, page: TextPage, relation: Relation, place: int, rest: str) -> None:
@@ -239,22 +245,26 @@ class Pages:
         early = relation.name in ("birth_date", "death_date")  # within the first parenthesis
         if not early and rules.subordinate.search(rest[: found.start()]):
             return
+        if not early and re.search(
+            r"\b(?:of|to|for|from)\b(?:(?!,| and ).)*$", rest[: found.start()]
+        ):
+            return  # it is stated of something else: "the soundtrack of a film directed by …"
         if relation.name == "birth_date" and found.start() > 80 and "born" not in found[0]:
             return
         if not self._whole(page, value, after):
             return
-        others: tuple[str, ...] = ()
-        if relation.several:
-            name = rules.name.pattern
-            listed = re.match(rf"((?:, {name})*,? and {name})", after)
-            others = tuple(rules.name.findall(listed[1])) if listed else ()
+        name = rules.name.pattern
+        listed = re.match(rf'(?:,?(?: and| or|,)? "?{name}"?)*', after)
+        others = tuple(rules.name.findall(listed[0])) if listed and relation.several else ()
+        if not relation.several and re.match(rf",? and {name}", after):
+            return  # one of two
         page.facts[relation.name] = TextFact(relation.name, value, place, others)
 
     def _whole(self, page: TextPage, value: str, after: str) -> bool:
         """Check that a value is a name of its own and does not go on after where it was cut."""
         rules, own, bare = self.rules, normalise_answer(page.name), normalise_answer(value)
         goes_on = re.match(r"['’–-]\w|\"?['’]s\b| ?& ?[A-Z]|/\w| \d|: [A-Z]", after)
-        goes_on = goes_on or (" " not in value and rules.cut.match(after))
+        goes_on = goes_on or rules.cut.match(after)
         opener = value.split()[0] in rules.openers
         known = rules.nation.fullmatch(value) or rules.month.fullmatch(value)
         return not (

@@ -20,6 +20,10 @@ PLACES = frozenset({"birth_place", "death_place", "located", "place", "headquart
 """Relations whose value may be "town, region, country": the town alone is right, too."""
 
 
+GOES_ON = re.compile(r"['’]|\. ?\d| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]")
+"""After a name that is a part of a longer one or of a list."""
+
+
 class Item(NamedTuple):
     """A question that is not checked yet."""
 
@@ -77,10 +81,11 @@ class Questions:
 
     def subject(self, page: TextPage) -> str | None:
         """The page's name, told apart where several pages share it."""
-        if len(self.pages.by_name[page.name.lower()]) == 1:
-            return page.name
         label = re.search(r"\(([^()]*)\)$", page.title)
-        return f"the {label[1]} {page.name}" if label else None
+        if label:  # somewhere there is another of that name
+            known = label[1].split()[-1].lower() in self.rules.groups
+            return f"the {label[1]} {page.name}" if known else None
+        return page.name if len(self.pages.by_name[page.name.lower()]) == 1 else None
 
     def sentence(self, question: str) -> str:
         """A question as it is asked, one in eight as people type it."""
@@ -90,18 +95,21 @@ class Questions:
         question = (question[0].upper() + question[1:]).replace(" ,", ",")
         return question.lower().rstrip("?.") if self.rng.random() < 0.12 else question
 
-    def answers(self, fact: TextFact) -> tuple[str, ...]:
-        """Accepted forms: the value, its town, the other members of a list."""
+    def answers(self, page: TextPage, fact: TextFact) -> tuple[str, ...]:
+        """Accepted forms: the value, its town, the other members of a list, each of a page's
+        names."""
         town = [fact.value.split(",")[0]] if fact.relation in PLACES and "," in fact.value else []
-        return (fact.value, *town, *fact.others)
+        own = [page.name] if fact.relation == "other_name" else []
+        return (fact.value, *town, *fact.others, *own)
 
     def article(self, phrase: str) -> str:
         vowel = re.match(r"[aeiou](?!ni[^n]|s[ae]|u)|hono|hour", phrase.lower())
         return ("an " if vowel else "a ") + phrase
 
-    def fact(self, page: TextPage) -> TextFact | None:
-        """One of a page's facts; what every person has is drawn less often."""
-        facts = list(page.facts.values())
+    def fact(self, page: TextPage, without: str = "") -> TextFact | None:
+        """One of a page's facts; what every person has is drawn less often. The occupation of
+        who is told by it ("the director of …") is not asked."""
+        facts = [fact for fact in page.facts.values() if fact.relation != without]
         if not facts:
             return None
         drawn = facts[int(self.rng.integers(len(facts)))]
@@ -110,16 +118,26 @@ class Questions:
         return drawn
 
     def described(self, page: TextPage, without: TextFact | None = None, most: int = 2) -> str:
-        """A page told by its type and one or two of its facts; "" if they do not single it out."""
-        facts = [f for f in page.facts.values() if self.rules.relations[f.relation].clause]
-        facts = [f for f in facts if f is not without]
-        chosen = [facts[i] for i in self.rng.permutation(len(facts))[:most]]
-        if not chosen or not any(self._stated_once(page, fact) for fact in chosen):
+        """A page told by its type, year and one or two facts; "" if they do not single it out."""
+        noun, year = self.noun(page), self._year(page)
+        if noun in self.rules.vague or (page.group == "work" and not year):
             return ""
-        year = page.facts["year"].value + " " if "year" in page.facts else ""
-        nation = f"{page.nation} " if page.nation and self.rng.random() < 0.6 else ""
-        clauses = " and ".join(self._clause(fact) for fact in chosen)
-        return f"{year}{nation}{self.noun(page)} {clauses}"
+        if page.group == "person" and not page.nation:
+            return ""
+        facts = [f for f in page.facts.values() if self.rules.relations[f.relation].clause]
+        facts = [f for f in facts if f is not without and f.relation not in ("year", "release")]
+        chosen = [facts[i] for i in self.rng.permutation(len(facts))[:most]]
+        values = {normalise_answer(fact.value) for fact in chosen}
+        if len(values) < len(chosen) or not any(self._stated_once(page, f) for f in chosen):
+            return ""
+        nation = f"{page.nation} " if page.nation else ""
+        return f"{year}{nation}{noun} {' and '.join(self._clause(fact) for fact in chosen)}"
+
+    def _year(self, page: TextPage) -> str:
+        """The year of a work, "" if it is not stated."""
+        fact = page.facts.get("year") or page.facts.get("release")
+        year = year_of(fact, self.rules) if fact else None
+        return f"{year} " if year else ""
 
     def _clause(self, fact: TextFact) -> str:
         return self.form(self.rules.relations[fact.relation].clause, V=fact.value)
@@ -145,7 +163,7 @@ class Questions:
                     question = self.rules.phrases["year_of"] + question.removeprefix(opening)
                     year = str(year_of(fact, self.rules))
                     return Item(self.sentence(question), (year,), (page,), "year", fact.relation)
-        answers = self.answers(fact)
+        answers = self.answers(page, fact)
         return Item(self.sentence(question), answers, (page,), "fact", fact.relation)
 
     def gap(self, page: TextPage) -> Item | None:
@@ -176,8 +194,12 @@ class Questions:
                 continue
             if rules.nation.fullmatch(text) or rules.month.fullmatch(text):
                 continue
-            if re.match(r"['’]| \d| [A-Z&]|, [A-Z]\w+,", body[span.end() :]):
+            if re.match(
+                r"['’]|\. ?\d| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]", body[span.end() :]
+            ):
                 continue  # it goes on
+            if rules.nation.match(text) or body[: span.start()].endswith((" and ", " or ")):
+                continue
             if " " not in text and rules.cut.match(body, span.end()):
                 continue  # "the medieval Balkan states"
             if any(
@@ -201,12 +223,12 @@ class Questions:
             asked = blank["year"]
         elif rules.number.fullmatch(text):
             asked = blank["number"]
+        elif re.search(r"(?:\d|\bone|\btwo|\bthree|\bfour|\bfive|\bsix) $", before):
+            asked = ""
         elif named and named.group:
             asked = blank["page"].format(k=self.noun(named))
-        elif re.search(phrases["before_person"], before):
-            asked = blank["person"]
         else:
-            asked = blank["place"] if re.search(phrases["before_place"], before) else ""
+            asked = blank["person"] if re.search(phrases["before_person"], before) else ""
         before = re.sub(r"\bthe\s*$", "", before)
         if not before.startswith((" ", ",")):
             before = " " + before
@@ -224,7 +246,9 @@ class Questions:
         for page in self.pages.all:
             for fact in page.facts.values():
                 relation = self.rules.relations[fact.relation]
-                for value in fact.values if relation.noun else ():
+                if fact.others:
+                    continue  # "the writer" of several
+                for value in (fact.value,) if relation.noun else ():
                     names = [value, value.split(",")[0]] if fact.relation in PLACES else [value]
                     to = next(filter(None, map(self.pages.only, names)), None)
                     if to is None or to is page or not to.facts:
@@ -263,14 +287,14 @@ class Questions:
     def bridge(self, link: Hop) -> Item | None:
         """Ask for a fact of a page that is told by its relation to another."""
         through = self._through(link, self.subject(link.page))
-        fact = self.fact(link.to)
+        fact = self.fact(link.to, "occupation")
         if not through or fact is None:
             return None
         ask = self.rules.relations[fact.relation].ask
         question = self.form(ask, S=through, k=self.noun(link.to))
         return Item(
             self.sentence(question),
-            self.answers(fact),
+            self.answers(link.to, fact),
             (link.page, link.to),
             "relation",
             fact.relation,
@@ -278,7 +302,7 @@ class Questions:
 
     def chain(self, link: Hop, after: Hop) -> Item | None:
         """Ask for a fact of the third page along two links."""
-        fact = self.fact(after.to)
+        fact = self.fact(after.to, "occupation")
         through = self._through(link, self.subject(link.page))
         if not through or fact is None or after.to is link.page:
             return None
@@ -287,11 +311,13 @@ class Questions:
         ask = self.rules.relations[fact.relation].ask
         question = self.form(ask, S=through, k=self.noun(after.to))
         pages = (link.page, link.to, after.to)
-        return Item(self.sentence(question), self.answers(fact), pages, "chain", fact.relation)
+        return Item(
+            self.sentence(question), self.answers(after.to, fact), pages, "chain", fact.relation
+        )
 
     def bridge_from_text(self, mention: Mention) -> Item | None:
         """Repeat a sentence without a name in it, and ask for a fact of the page of that name."""
-        subject, fact = self.subject(mention.page), self.fact(mention.to)
+        subject, fact = self.subject(mention.page), self.fact(mention.to, "occupation")
         if not subject or fact is None:
             return None
         sentence, noun = mention.page.sentences[mention.sentence], self.noun(mention.to)
@@ -303,6 +329,10 @@ class Questions:
             after = after[:comma]
         if not re.search(self.rules.phrases["before_page"], before):
             return None
+        if before.rstrip().endswith((",", ", and")) or re.match(
+            r",? (?:and|or|the) |, [A-Z]", after
+        ):
+            return None  # one of a list reads as an apposition
         if len(before) + len(after) > 200 or re.match(r"['’\"-]| [A-Z&]|, [A-Z]\w+,", after):
             return None
         clause = subject + (before if before.startswith((" ", ",")) else f" {before}").rstrip()
@@ -315,7 +345,13 @@ class Questions:
             question=self.form(ask, S=f"this {noun}", k=noun),
         )
         pages = (mention.page, mention.to)
-        return Item(self.sentence(question), self.answers(fact), pages, "sentence", fact.relation)
+        return Item(
+            self.sentence(question),
+            self.answers(mention.to, fact),
+            pages,
+            "sentence",
+            fact.relation,
+        )
 
     def bridge_to_name(self, link: Hop) -> Item | None:
         """Ask for a page's name, told by its relation to another and by a fact of its own, or for
@@ -340,8 +376,14 @@ class Questions:
         if not told or not relation.clause or not self._stated_once(link.page, link.fact):
             return None
         clause = self.form(relation.clause, V=self.article(told))
-        nation = f"{link.page.nation} " if link.page.nation and self.rng.random() < 0.5 else ""
-        told = f"{nation}{self.noun(link.page)} {clause}"
+        noun, year = self.noun(link.page), self._year(link.page)
+        if noun in self.rules.vague or (link.page.group == "work" and not year):
+            return None
+        told = (
+            f"{year}{link.page.nation} {noun} {clause}"
+            if link.page.nation
+            else f"{year}{noun} {clause}"
+        )
         question = self.form(self.rules.phrases["linked"], d=told)
         return Item(self.sentence(question), (link.page.name,), (link.to, link.page), "described")
 
@@ -408,7 +450,7 @@ class Questions:
                 return None
             forms = phrases["both_nation" if self.rng.random() < 0.4 else "same_nation"]
             question = self.form(forms, A=a, B=b, v=one.nation)
-        elif one.noun in self.rules.groups and other.noun in self.rules.groups:
+        elif {one.noun, other.noun} <= self.rules.groups.keys() - self.rules.vague:
             same = one.noun == other.noun
             told = f"{other.text} {other.noun}".lower()  # a show is a series, an actress an actor
             if not same and (one.kind == other.kind != "person" or one.noun[:5] in told):

@@ -89,7 +89,7 @@ def _entry(member: Any, level: int, owner: str = "") -> Iterator[str]:
     name = f"{owner}.{member.name}" if owner else member.name
     yield f"{'#' * level} {member.name} {{#{name}}}"
     if isinstance(member, pdoc.doc.Class):
-        made = member.members.get("__init__")
+        made: Any = member.members.get("__init__")
         yield _code(f"class {name}{made.signature_without_self if made else '()'}")
         yield _text(member.docstring)
         public = [one for one in member.own_members if not one.name.startswith("_")]

@@ -63,7 +63,9 @@ def make(
 
     counts = overrides(settings, example="fact=200") or dict(NUMBERS)
     with working(f"reading {corpus} …"):
-        found = text_source(corpus, Options(corpus=corpus, data_dir=data_dir))
+        found = text_source(
+            corpus, Options(corpus=corpus, data_dir=str(data_dir) if data_dir else None)
+        )
         if found is None:
             raise TaskError(f"{corpus} is a generated world, which asks its own questions")
         engine = build_engine("bm25", found)
@@ -74,7 +76,7 @@ def make(
         )
     with working(f"making questions from {len(found):,} passages …"):
         made = ground(
-            found, counts, engine.search, name=found.name, seed=seed, split=split,  # type: ignore[arg-type]
+            found, counts, engine.search, name=found.name, seed=seed, split=split,  # type: ignore[arg-type, attr-defined]
             at_most=True, descriptions=descriptions(found.name, data_dir),
         )  # fmt: skip
         save_tasks(made.tasks, out)

@@ -14,7 +14,7 @@ so far takes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.heap import BufferWrapper
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -49,7 +49,7 @@ class _Bounded(Space[Item]):
     def is_np_flattenable(self) -> bool:
         return False
 
-    def to_jsonable(self, sample_n: Sequence[Any]) -> list[Any]:
+    def to_jsonable(self, sample_n: Iterable[Any]) -> list[Any]:
         return list(sample_n)
 
     def from_jsonable(self, sample_n: list[Any]) -> list[Any]:

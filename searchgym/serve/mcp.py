@@ -165,8 +165,8 @@ class Mcp:
         if told:
             raise MCPError(INVALID_PARAMS, told)
         if name == "search":
-            return await self._search(value, number)
-        return self._document(value, number)
+            return await self._search(str(value), number)
+        return self._document(str(value), number)
 
     async def _search(self, query: str, k: int) -> Any:
         self._board.asked(1)
@@ -187,7 +187,8 @@ class Mcp:
             return _result(f"there is no document {docid!r:.200}", is_error=True)
         passage = self._corpus.passage(docid)
         page = self._corpus.page(passage.url) if passage.url else None
-        text, ids = passage.text, (docid,)
+        text = passage.text
+        ids: tuple[str, ...] = (docid,)
         if page is not None and docid in page.passage_ids:
             text, ids = page.text, page.passage_ids
         document = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -100,7 +101,8 @@ def ground(
         kept += [(family, *each) for each in found]
     order = stream(seed, "grounded", split, "order").permutation(len(kept))
     tasks = [
-        _task(f"{name}-{split}-{number}", *kept[place], split) for number, place in enumerate(order)
+        _task(f"{name}-{split}-{number}", split, *kept[int(place)])
+        for number, place in enumerate(order)
     ]
     withheld = frozenset(
         page.id
@@ -113,7 +115,7 @@ def ground(
     return GroundedTasks(tuple(tasks), withheld, dict(builder.refused), dict(made))
 
 
-def _task(key: str, family: str, draft: Item, queries: tuple[str, ...], split: Split) -> Task:
+def _task(key: str, split: Split, family: str, draft: Item, queries: tuple[str, ...]) -> Task:
     meta = {"rule": draft.rule, "titles": [page.title for page in draft.pages]}
     if draft.asked:
         meta["relation"] = draft.asked
@@ -184,12 +186,11 @@ class _Builder:
             )
         elif family == "bridge":
             mentions = [m for m in ask.mentions() if self.own(m.page) and self.own(m.to)]
-            kinds = (
+            yield from _in_turn(
                 self._each(self.links(), ask.bridge),
                 self._each(mentions, ask.bridge_from_text),
                 self._each(self.links(), ask.bridge_to_name),
             )
-            yield from _in_turn(kinds)
         elif family == "chain":
             after: dict[str, list[Hop]] = defaultdict(list)
             for link in self.links():
@@ -204,25 +205,22 @@ class _Builder:
             ]  # fmt: skip
             yield from self._pairs(made, lambda link: link.fact.relation, ask.bridge_comparison)
         elif family == "comparison":
-            kinds = tuple(
-                self._pairs(
-                    [page for page in stating if relation in page.facts],
-                    lambda page: page.kind,
-                    lambda one, two, relation=relation: ask.comparison(relation, one, two),
+            yield from _in_turn(
+                *(
+                    self._pairs(
+                        [page for page in stating if relation in page.facts],
+                        lambda page: page.kind,
+                        partial(ask.comparison, relation),
+                    )
+                    for relation in ask.rules.comparisons
                 )
-                for relation in ask.rules.comparisons
             )
-            yield from _in_turn(kinds)
         else:
             own = [page for page in own if page.group != "other"]
-            kinds = tuple(  # half of all pairs are alike
-                self._pairs(own, kind, ask.yes_no)
-                for kind in (
-                    lambda page: page.group,
-                    lambda page: f"{page.group} {page.nation or page.noun}",
-                )
+            alike = self._pairs(
+                own, lambda page: f"{page.group} {page.nation or page.noun}", ask.yes_no
             )
-            yield from _in_turn(kinds)
+            yield from _in_turn(self._pairs(own, lambda page: page.group, ask.yes_no), alike)
 
     def _each(self, places: Sequence, make: Callable) -> Iterator[Item | None]:
         while places:
@@ -349,7 +347,7 @@ class _Builder:
         return False
 
 
-def _in_turn(kinds: Sequence[Iterator[Item | None]]) -> Iterator[Item | None]:
+def _in_turn(*kinds: Iterator[Item | None]) -> Iterator[Item | None]:
     """Items of several iterators in turn, until all have ended."""
     left = list(kinds)
     while left:

@@ -245,10 +245,8 @@ class Pages:
         early = relation.name in ("birth_date", "death_date")  # within the first parenthesis
         if not early and rules.subordinate.search(rest[: found.start()]):
             return
-        if not early and re.search(
-            r"\b(?:of|to|for|from)\b(?:(?!,| and ).)*$", rest[: found.start()]
-        ):
-            return  # it is stated of something else: "the soundtrack of a film directed by …"
+        if not early and OF_ANOTHER.search(rest[: found.start()]):
+            return
         if relation.name == "birth_date" and found.start() > 80 and "born" not in found[0]:
             return
         if not self._whole(page, value, after):
@@ -263,8 +261,8 @@ class Pages:
     def _whole(self, page: TextPage, value: str, after: str) -> bool:
         """Check that a value is a name of its own and does not go on after where it was cut."""
         rules, own, bare = self.rules, normalise_answer(page.name), normalise_answer(value)
-        goes_on = re.match(r"['’–-]\w|\"?['’]s\b| ?& ?[A-Z]|/\w| \d|: [A-Z]", after)
-        goes_on = goes_on or rules.cut.match(after)
+        joined = re.match(r"['’–-]\w|\"?['’]s\b| ?& ?[A-Z]|/\w| \d|: [A-Z]", after)
+        goes_on = joined or rules.cut.match(after)
         opener = value.split()[0] in rules.openers
         known = rules.nation.fullmatch(value) or rules.month.fullmatch(value)
         return not (

@@ -147,6 +147,8 @@ class _Builder:
         self.refused: Counter[str] = Counter()
         self.asked: set[str] = set()
         self.used: Counter[str] = Counter()
+        self.gold: set[str] = set()
+        """Titles of pages that a task needs."""
         self.by_id = {page.id: page for page in pages.all}
         self._links: list[Hop] | None = None
 
@@ -254,9 +256,11 @@ class _Builder:
             for draft, queries in self._found(drafts, family):
                 bare = normalise_answer(draft.question)
                 last = draft.pages[-1].title
-                if bare not in self.asked and self.used[last] < self._most(family):
+                free = family != "unanswerable" or last not in self.gold
+                if free and bare not in self.asked and self.used[last] < self._most(family):
                     self.asked.add(bare)
                     self.used[last] += self.per_page if family == "unanswerable" else 1
+                    self.gold |= {page.title for page in draft.pages}
                     yield draft, queries
             idle = 0 if len(self.asked) > before else idle + 1
 

@@ -74,6 +74,7 @@ class Language:
         self.ends = re.compile(rf" (?:{self.phrases['ends']})\b|,|;|\(|$")
         self.subordinate = re.compile(rf"\b(?:{self.phrases['subordinate']})\b")
         self.cut = re.compile(rf" (?!(?:{self.phrases['follow']}|{self.phrases['ends']})\b)[a-z]")
+        self.expletive = re.compile(self.phrases["expletive"])
         self.lifetime = self.expression(rf"\([^()]*?(?:{self.phrases['lifetime']})")
         self.comparisons: Mapping[str, Mapping[str, list[str]]] = table["comparisons"]
         self.groups = {

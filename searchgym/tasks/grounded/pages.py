@@ -99,7 +99,7 @@ def subject_end(page: TextPage, place: int, rules: Language) -> int:
     pronouns = [p for p in rules.pronouns if (p in rules.persons) == (page.group == "person")]
     for opening in (*pronouns, f"The {page.noun}" if page.noun else ""):
         if opening and sentence.startswith(opening) and _ends_word(sentence, len(opening)):
-            return len(opening)
+            return -1 if rules.expletive.match(sentence) else len(opening)
     last = name.split()[-1]
     if page.group == "person" and sentence.startswith(last) and _ends_word(sentence, len(last)):
         return -1 if sentence[len(last) + 1 : len(last) + 2].isupper() else len(last)
@@ -195,7 +195,7 @@ class Pages:
                 break
         if not page.group and description:
             self._type(page, rules.noun_phrase(description))
-        if page.sentences and page.group in ("", "person", "other"):
+        if page.sentences and page.group in ("", "person"):
             first = page.sentences[max(page.about, 0)][:160]
             if rules.lifetime.search(first) and subject_end(page, max(page.about, 0), rules) >= 0:
                 page.group = page.kind = "person"
@@ -241,7 +241,12 @@ class Pages:
         if found is None:
             return
         group = next(i for i in range(1, relation.pattern.groups + 1) if found[i])
-        value, after = found[group].strip(" ,"), rest[found.end(group) :]
+        value = found[group].strip(" ,")
+        after = re.sub(r"^ ?\([^()]*\)", "", rest[found.end(group) :])
+        if rest[: found.start()].endswith("-"):  # "co-written"
+            return
+        if relation.name == "population" and page.text.count("population") > 1:
+            return
         early = relation.name in ("birth_date", "death_date")  # within the first parenthesis
         if not early and rules.subordinate.search(rest[: found.start()]):
             return

@@ -23,6 +23,9 @@ PLACES = frozenset({"birth_place", "death_place", "located", "place", "headquart
 GOES_ON = re.compile(r"['’]|\. ?\d| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]")
 """After a name that is a part of a longer one or of a list."""
 
+WIDE = frozenset({"label", "network", "publisher", "located", "place", "part_of", "producer"})
+"""Relations that do not tell what a page is: many others have the same value."""
+
 
 class Item(NamedTuple):
     """A question that is not checked yet."""
@@ -127,6 +130,8 @@ class Questions:
         facts = [f for f in page.facts.values() if self.rules.relations[f.relation].clause]
         facts = [f for f in facts if f is not without and f.relation not in ("year", "release")]
         chosen = [facts[i] for i in self.rng.permutation(len(facts))[:most]]
+        if all(fact.relation in WIDE for fact in chosen):
+            return ""
         values = {normalise_answer(fact.value) for fact in chosen}
         if len(values) < len(chosen) or not any(self._stated_once(page, f) for f in chosen):
             return ""
@@ -210,7 +215,7 @@ class Questions:
             found.append(span.span())
         return found
 
-    def _gap(self, page: TextPage, subject: str, body: str, start: int, stop: int) -> Item:
+    def _gap(self, page: TextPage, subject: str, body: str, start: int, stop: int) -> Item | None:
         phrases, rules = self.rules.phrases, self.rules
         text, before, after = body[start:stop], body[:start], body[stop:].rstrip(" .")
         if len(after) > 110 and (comma := after.find(",", 40)) > 0:
@@ -230,6 +235,8 @@ class Questions:
         else:
             asked = blank["person"] if re.search(phrases["before_person"], before) else ""
         before = re.sub(r"\bthe\s*$", "", before)
+        if not after and before.strip() in ("is", "was", "are", "were"):
+            return None
         if not before.startswith((" ", ",")):
             before = " " + before
         if asked and self.rng.random() < 0.75:
@@ -392,16 +399,21 @@ class Questions:
         facts = [
             fact
             for fact in page.facts.values()
-            if self.rules.relations[fact.relation].clause and not self._stated_once(page, fact)
+            if self.rules.relations[fact.relation].clause
+            and fact.relation not in WIDE
+            and not self._stated_once(page, fact)
         ]
         if len(facts) < 2 or not page.noun:
             return None
         one, two = (facts[i] for i in self.rng.permutation(len(facts))[:2])
+        year = self._year(page)
+        if not year or normalise_answer(one.value) == normalise_answer(two.value):
+            return None
         if self.pages.stating(page, one) & self.pages.stating(page, two) != {page.title}:
             return None
         question = self.form(
             self.rules.phrases["both"],
-            k=self.noun(page),
+            k=year + self.noun(page),
             one=self._clause(one),
             two=self._clause(two),
         )
@@ -444,7 +456,8 @@ class Questions:
         a, b, phrases = self.subject(one), self.subject(other), self.rules.phrases
         if not a or not b:
             return None
-        if one.nation and other.nation and one.group == other.group and self.rng.random() < 0.6:
+        national = one.nation and other.nation and one.group in ("person", "work")
+        if national and one.group == other.group and self.rng.random() < 0.6:
             same = one.nation == other.nation
             if not same and set(one.nation.split()) & set(other.nation.split()):
                 return None

@@ -259,8 +259,9 @@ class Pages:
         name = rules.name.pattern
         listed = re.match(rf'(?:,?(?: and| or|,)? "?{name}"?)*', after)
         others = tuple(rules.name.findall(listed[0])) if listed and relation.several else ()
-        if not relation.several and re.match(rf",? and {name}", after):
-            return  # one of two
+        alone = relation.several or relation.time
+        if not alone and re.match(rf",? (?:and )?{name}", after):
+            return  # one of several
         page.facts[relation.name] = TextFact(relation.name, value, place, others)
 
     def _whole(self, page: TextPage, value: str, after: str) -> bool:

@@ -23,7 +23,9 @@ PLACES = frozenset({"birth_place", "death_place", "located", "place", "headquart
 GOES_ON = re.compile(r"['’]|\. ?\d| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]")
 """After a name that is a part of a longer one or of a list."""
 
-WIDE = frozenset({"label", "network", "publisher", "located", "place", "part_of", "producer"})
+WIDE = frozenset(
+    {"label", "network", "publisher", "located", "place", "part_of", "producer", "owner"}
+)
 """Relations that do not tell what a page is: many others have the same value."""
 
 
@@ -258,8 +260,8 @@ class Questions:
                 for value in (fact.value,) if relation.noun else ():
                     names = [value, value.split(",")[0]] if fact.relation in PLACES else [value]
                     to = next(filter(None, map(self.pages.only, names)), None)
-                    if to is None or to is page or not to.facts:
-                        continue
+                    if to is None or to is page or not to.facts or to.name != to.title:
+                        continue  # a title with a label has a namesake
                     if relation.value and to.group not in relation.value:
                         continue
                     if self.pages.related(page, to):
@@ -466,7 +468,8 @@ class Questions:
         elif {one.noun, other.noun} <= self.rules.groups.keys() - self.rules.vague:
             same = one.noun == other.noun
             told = f"{other.text} {other.noun}".lower()  # a show is a series, an actress an actor
-            if not same and (one.kind == other.kind != "person" or one.noun[:5] in told):
+            alike = one.group == other.group != "person"  # a city may be a municipality, too
+            if not same and (alike or one.noun[:5] in told):
                 return None
             question = self.form(phrases["both_kind"], A=a, B=b, ks=plural(one.noun))
         else:

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.contract
                 "plain+tools"],
 )  # fmt: skip
 def test_no_action_breaks_the_contract(dialect):
-    counts = fuzz(dialect, actions=2_000, seed=1)
-    assert counts["actions"] == 2_000
-    assert counts["episodes"] > 50
+    counts = fuzz(dialect, actions=4_000, seed=1)
+    assert counts["actions"] == 4_000
+    assert counts["episodes"] > 100
     # the mutator must reach the interesting states, or this test would prove nothing
     for kind in ("Invalid", "Search", "Answer"):
         assert counts[kind] > 20, (kind, counts)

@@ -21,7 +21,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 def test_the_list_of_notebooks_is_whole() -> None:
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in NOTEBOOKS] == re.findall(
-        r"^\| `(\S+\.ipynb)`", page, re.MULTILINE
+        r"^\| \[`(\S+\.ipynb)`", page, re.MULTILINE
     )
     assert len(NOTEBOOKS) >= 6
 

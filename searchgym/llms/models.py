@@ -220,12 +220,15 @@ def to_folder(file: Path, folder: Path) -> Path:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("a transformers language model", "llm") from error
-    named = {"gguf_file": file.name, "trust_remote_code": False}
+    folder = str(file.parent)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(file.parent), **named)
-        read, info = AutoModelForCausalLM.from_pretrained(
-            str(file.parent), dtype=torch.float32, output_loading_info=True, **named
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, gguf_file=file.name, trust_remote_code=False
         )
+        read, info = AutoModelForCausalLM.from_pretrained(
+            folder, gguf_file=file.name, trust_remote_code=False, dtype=torch.float32,
+            output_loading_info=True,
+        )  # fmt: skip
         require_all(info["missing_keys"], info["unexpected_keys"])
     # what transformers raises for a file that it cannot read varies
     except (OSError, ValueError, RuntimeError, KeyError, IndexError, TypeError) as error:

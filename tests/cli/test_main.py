@@ -39,7 +39,7 @@ def commands() -> list[tuple[str, ...]]:
     return found
 
 
-GROUPS = {"world": "inspect", "corpus": "inspect", "simulator": "train"}
+GROUPS = {"world": "inspect", "corpus": "inspect", "simulator": "train", "tasks": "make"}
 """Each with one of its commands."""
 
 

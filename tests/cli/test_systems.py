@@ -23,7 +23,6 @@ def test_every_recipe_and_published_reward_is_in_the_table() -> None:
     assert implemented()["Search-R1"].here == (
         "recipe search_r1_grpo", "recipe search_r1_ppo", "reward search_r1",
     )  # fmt: skip
-    assert implemented()["RAM"].here == ("merge ram",)
     assert [row["id"] for row in systems()] == list(implemented())
 
 

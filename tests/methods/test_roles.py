@@ -106,7 +106,7 @@ def plans(env: SearchEnv, count: int = 2) -> list[TaskPlan]:
 # --- who plays what ---------------------------------------------------------------------------
 @pytest.mark.parametrize(("recipe", "role"), NEEDED.items())
 def test_a_role_that_is_not_given_is_refused_by_name(recipe: str, role: str) -> None:
-    with pytest.raises(CardError, match=f"plays with a '{role}', which is not given: .*--role"):
+    with pytest.raises(CardError, match=f"plays with a '{role}', which is not given: .*-s roles"):
         trainer({**Recipe.of(recipe).table, "advantage": "grpo"}, roles={})
     with pytest.raises(CardError, match=f"-s roles.{role}=MODEL"):
         Plan.of(recipe, "model", {})

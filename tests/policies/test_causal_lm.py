@@ -198,7 +198,7 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(EngineError, match="Did you mean 'plain'"):
         policy(renderer="plane")
     for wrong in ({"overflow": "cut"}, {"memory": 0}, {"tries": 0}):
-        with pytest.raises(EngineError, match="overflow is"):
+        with pytest.raises(EngineError, match=r"overflow is|tries is"):
             policy(**wrong)
 
 

@@ -80,7 +80,7 @@ def test_statistics_of_every_loss_are_explained(name: str) -> None:
 def test_asynchronous_names() -> None:
     batch = sample_batch(0)
     rows = [_row(line) for line in batch.mask.numpy()]
-    batch.members = [type("M", (), {"rows": (row,)})() for row in rows]  # type: ignore[assignment]
+    batch.members = [type("M", (), {"rows": (row,), "unsampled": False})() for row in rows]  # type: ignore[assignment]
     logged = staleness_metrics(batch, 2, 1)
     assert undocumented(logged) == []
     assert 0 < logged["importance_sampling_ratio/ess"] <= 1

@@ -255,7 +255,7 @@ def _pooled(model: Any, pooling: Pooling | None, dim: int) -> Any:
 
     mode = "lasttoken" if pooling == "last" else pooling
     modules = [model[0], PoolingModule(dim, pooling_mode=mode)]
-    return SentenceTransformer(modules=modules, device=str(model.device))
+    return SentenceTransformer(modules=modules, device=str(model.device), trust_remote_code=False)
 
 
 def pick_device(device: str) -> Any:

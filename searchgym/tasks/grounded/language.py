@@ -107,7 +107,7 @@ class Language:
         last = phrase.split()[-1].lower() if phrase else ""
         if self.groups.get(last, ("",))[0] == "person":  # "film and television director"
             return "person", "person", last
-        words = re.findall(r"[\w-]+", re.split(r"\s+and\s+", phrase)[0])
+        words = re.findall(r"[\w-]+", phrase.split(" and ")[0])
         if not words:
             return "", "", ""
         noun = words[-1].lower()

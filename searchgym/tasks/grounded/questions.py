@@ -181,7 +181,7 @@ class Questions:
             end = page.ends[place]
             if end < 0 or not 40 < len(sentence) < 260:
                 continue
-            body = re.sub(r"\s*\([^()]*\)", "", sentence[end:])
+            body = re.sub(r" ?\([^()]*\)", "", sentence[end:])
             spans = self._spans(body, page)
             if not spans or re.search(r"\b(?:he|she|his|her|their|its|this|these)\b", body[:25]):
                 continue
@@ -236,7 +236,7 @@ class Questions:
             asked = blank["page"].format(k=self.noun(named))
         else:
             asked = blank["person"] if re.search(phrases["before_person"], before) else ""
-        before = re.sub(r"\bthe\s*$", "", before)
+        before = re.sub(r"\bthe ?$", "", before)
         if not after and before.strip() in ("is", "was", "are", "were"):
             return None
         if not before.startswith((" ", ",")):
@@ -331,9 +331,9 @@ class Questions:
             return None
         sentence, noun = mention.page.sentences[mention.sentence], self.noun(mention.to)
         end = mention.page.ends[mention.sentence]
-        before = re.sub(r"\s*\([^()]*\)", "", sentence[end : mention.start])
-        before = re.sub(r"\b(?:the|an?)\s*$", "", before)
-        after = re.sub(r"\s*\([^()]*\)", "", sentence[mention.end :]).rstrip(" .")
+        before = re.sub(r" ?\([^()]*\)", "", sentence[end : mention.start])
+        before = re.sub(r"\b(?:the|an?) ?$", "", before)
+        after = re.sub(r" ?\([^()]*\)", "", sentence[mention.end :]).rstrip(" .")
         if len(after) > 70 and 0 < (comma := after.find(",", 15)) < 80:
             after = after[:comma]
         if not re.search(self.rules.phrases["before_page"], before):

@@ -220,13 +220,13 @@ def to_folder(file: Path, folder: Path) -> Path:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise MissingExtraError("a transformers language model", "llm") from error
-    folder = str(file.parent)
+    parent = str(file.parent)
     try:
         tokenizer = AutoTokenizer.from_pretrained(
-            folder, gguf_file=file.name, trust_remote_code=False
+            parent, gguf_file=file.name, trust_remote_code=False
         )
         read, info = AutoModelForCausalLM.from_pretrained(
-            folder, gguf_file=file.name, trust_remote_code=False, dtype=torch.float32,
+            parent, gguf_file=file.name, trust_remote_code=False, dtype=torch.float32,
             output_loading_info=True,
         )  # fmt: skip
         require_all(info["missing_keys"], info["unexpected_keys"])

@@ -82,7 +82,7 @@ def print_ladder(
 
 
 def stands_of(table: TransferTable) -> Standings:
-    """How the agents that have a baseline stand against the best script of each rung."""
+    """Comparison of agents that have a baseline with the best script of each rung."""
     scripts = [name for name in SCRIPTS if name in table.agents]
     cells = [
         {"rung": rung, "agent": agent, "metric": "f1", **cell._asdict()}

@@ -67,7 +67,7 @@ class ClimbOptions:
     real_questions: Maybe1 = None
     """Most questions per real set (default: -n)."""
     baseline: str = "untrained"
-    """What gains are counted from: untrained (agents trained here; for others the best script),
+    """Baseline of gains: untrained (agents trained here; for others the best script),
     best (the best script), or an agent of the table."""
     reference: str = "held-out world"
     """The rung by whose gain transfer ratios are divided."""

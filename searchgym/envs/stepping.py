@@ -247,7 +247,7 @@ class SteppedEpisode(Episode):
             self.stage.leave()
 
     def fork(self, *, at: int | None = None, branch: int | None = None) -> Episode:
-        """As of :class:`Episode`: the texts act again on another copy of the environment, and tools
+        """Copy, as of :class:`Episode`: the texts act again on another copy of the environment, and tools
         answer as they did."""
         assert self.origin is not None
         at, config = config_of_fork(self, at, branch)

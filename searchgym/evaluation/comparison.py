@@ -244,7 +244,7 @@ def unreadable(results: Sequence[EvalResult]) -> dict[str, Any] | None:
 
 
 def unreadable_note(agent: str, found: Mapping[str, Any]) -> str:
-    """What :func:`unreadable` found as a sentence."""
+    """State in a sentence what :func:`unreadable` found."""
     shown = f" One of them: {found['example']}." if found["example"] else ""
     form = f" What it could write: {found['expected']}" if found["expected"] else ""
     return f"{agent}: {100 * found['share']:.0f} % of its turns were no legal action.{shown}{form}"

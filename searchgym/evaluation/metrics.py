@@ -39,7 +39,7 @@ class Row(NamedTuple):
     """ZeroSearch's EM, which takes any substring, is close to it."""
     evidence_recall: float
     searches: int
-    """As ``max_queries`` counts them: parallel queries one by one, and calls of other tools."""
+    """Number of queries as ``max_queries`` counts them: parallel queries one by one, and calls of other tools."""
     turns: int
     invalid: int
     end: str
@@ -54,7 +54,7 @@ class Row(NamedTuple):
     """The task's only right answer is a refusal."""
     accesses: int = 0
     tokens_in: float = math.nan
-    """What was read again counts again; who counts stands in the settings."""
+    """Number of tokens; what was read again counts again. The counter stands in the settings."""
     tokens_out: float = math.nan
     cost: float = 0.0
     judge: float = math.nan

@@ -21,7 +21,7 @@ MOST_SETS = 4
 
 
 class LeadOverScript(NamedTuple):
-    """How an agent's mean on a rung compares with that of the rung's best script."""
+    """Verdict on an agent's mean on a rung beside that of the rung's best script."""
 
     script: str
     own: float

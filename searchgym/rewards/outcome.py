@@ -22,7 +22,7 @@ CUT: frozenset[End] = frozenset({"max_turns", "max_chars", "max_tokens"})
 
 
 class EpisodeView(Protocol):
-    """What is read of an episode."""
+    """Protocol of an episode that an outcome reads."""
 
     config: Any
     turns: list[Turn]

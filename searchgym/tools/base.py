@@ -135,7 +135,7 @@ class _Late(Exception):
 
 
 def _within(seconds: float | None, work: Callable[[], Any]) -> Any:
-    """What ``work`` returns or raises; ``_Late`` if it takes longer."""
+    """Return or raise what ``work`` does; ``_Late`` if it takes longer."""
     if seconds is None:
         return work()
     done: list[Any] = []

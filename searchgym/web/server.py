@@ -47,7 +47,7 @@ _SETTLE_S = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """Where a server listens, and the bounds of its connections."""
+    """Address of a server, and the bounds of its connections."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""

@@ -268,7 +268,7 @@ class _Builder:
         return 1 if family == "unanswerable" else self.per_page
 
     def _fault(self, draft: Item, family: str) -> str:
-        """What is wrong with a draft by its texts alone; "" if nothing."""
+        """Name the fault of a draft by its texts alone; "" if there is none."""
         question, answers = normalise_answer(draft.question), draft.answers
         bare = [normalise_answer(answer) for answer in answers]
         compared = family in ("comparison", "bridge_comparison", "yes_no")

@@ -1,4 +1,4 @@
-"""What a page of text is about, and the facts that its sentences state of it."""
+"""Pages of text: the type of each, and the facts that its sentences state."""
 
 from __future__ import annotations
 

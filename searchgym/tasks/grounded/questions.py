@@ -79,7 +79,7 @@ class Questions:
         return re.sub(r"\b(\w+) that is the \1\b", r"\1", text)
 
     def noun(self, page: TextPage) -> str:
-        """What a page is, in one word: "film", "novelist", "person"."""
+        """Type of a page in one word: "film", "novelist", "person"."""
         if page.group == "person":
             return page.noun if page.noun in self.rules.groups else "person"
         return page.noun or page.kind or "one"

@@ -247,8 +247,8 @@ class SteppedEpisode(Episode):
             self.stage.leave()
 
     def fork(self, *, at: int | None = None, branch: int | None = None) -> Episode:
-        """Copy, as of :class:`Episode`: the texts act again on another copy of the environment, and tools
-        answer as they did."""
+        """Copy, as of :class:`Episode`: the texts act again on another copy of the environment, and
+        tools answer as they did."""
         assert self.origin is not None
         at, config = config_of_fork(self, at, branch)
         made = SteppedEpisode(config, parent=(self.config.episode_id, at))

@@ -39,7 +39,8 @@ class Row(NamedTuple):
     """ZeroSearch's EM, which takes any substring, is close to it."""
     evidence_recall: float
     searches: int
-    """Number of queries as ``max_queries`` counts them: parallel queries one by one, and calls of other tools."""
+    """Number of queries as ``max_queries`` counts them: parallel queries one by one, and calls of
+    other tools."""
     turns: int
     invalid: int
     end: str

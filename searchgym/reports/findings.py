@@ -115,7 +115,12 @@ class Findings:
         self.real = [r["name"] for r in played if r.get("kind") == "real"]
 
     def title(self) -> str:
-        """List which agent was measured on which set."""
+        """Say where the agent beats the best script and where not; else what was measured."""
+        stands = [stand for (_, agent), stand in self._standings().items() if agent == self.focus]
+        if stands:
+            won, lost = (sum(stand.sign == sign for stand in stands) for sign in (1, -1))
+            told = f"{quoted(self.focus)} clearly beats the best script on {won} of {len(stands)}"
+            return f"{told} sets" + (f" and loses on {lost}" if lost else "")
         names = [str(r["name"]) for r in self.rungs]
         there = self.real or names[-1:]
         far = listed(there) if len(there) <= 2 else f"{len(there)} sets of real questions"
@@ -181,10 +186,13 @@ class Findings:
     def _name_of(self, run: Run, agent: str) -> str:
         return f"{run.name}: {agent}" if len(self.runs) > 1 else agent
 
-    def _stands(self) -> list[str]:
+    def _standings(self) -> Standings:
         pairs = [{**c, "agent": self._name_of(run, c["agent"])}
                  for run in self.runs for c in run.ladder.get("contrasts", ())]  # fmt: skip
-        stands = standings(list(self.cells.values()), pairs)
+        return standings(list(self.cells.values()), pairs)
+
+    def _stands(self) -> list[str]:
+        stands = self._standings()
         parts = told_standings(stands, self.focus, [str(r["name"]) for r in self.rungs])
         return [f"It is {part}." for part in parts] if self.focus not in SCRIPTS else []
 

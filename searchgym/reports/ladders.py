@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,21 +52,36 @@ def ladder_report(runs: Sequence[Run], title: str = "") -> Report:
     drawn = ladder_figure(cells, _ordered(agents), played, contrasts=pairs)
     learned = training_report(_as_training(runs)).sections if any(r.curves for r in runs) else ()
     sections = [
-        Section("The ladder", "", (drawn,), link="Ladder"), _steps(runs), _gains(runs),
+        Section("The ladder", _absent(runs), (drawn,), link="Ladder"), _steps(runs), _gains(runs),
         _table(cells, agents, played, focus), _pairs(runs), _lacks(runs),
         *(s for s in learned if s.title == "Learning curves"), _used(runs),
         _settings(runs, played),
     ]  # fmt: skip
     warnings = [f"{run.path} was interrupted: some rows are missing; the same command goes on"
                 for run in runs if not run.ladder.get("complete", True)]  # fmt: skip
-    warnings += [f"Not in the table: {line}" for run in runs
-                 for line in run.ladder.get("absent", ())]  # fmt: skip
+    warnings += [f"Not in the table: {line}" for line in _missing(runs) if GET not in line]
     told = Findings(cells, played, focus, _own(agents), runs)
     return Report(
         title=title or told.title(), kind="transfer", summary=tuple(told.sentences()),
         sections=tuple(s for s in sections if s), warnings=tuple(dict.fromkeys(warnings)),
         sources=tuple(str(run.path) for run in runs),
     )  # fmt: skip
+
+
+GET = "searchgym data get"
+"""In what is said of a set that is not on this machine."""
+
+
+def _missing(runs: Sequence[Run]) -> list[str]:
+    return list(dict.fromkeys(line for run in runs for line in run.ladder.get("absent", ())))
+
+
+def _absent(runs: Sequence[Run]) -> str:
+    """Name the sets that could not be measured; "" if there are none."""
+    names = [line.partition(":")[0] for line in _missing(runs) if GET in line]
+    if not names:
+        return ""
+    return f"Not on this machine: {listed(names)}. 'searchgym data' says how to get them."
 
 
 def _as_training(runs: Sequence[Run]) -> list[Run]:
@@ -264,11 +280,12 @@ def _steps(runs: Sequence[Run]) -> Section | None:
     title = f"No step costs {listed([quoted(a) for a in own])} any {name}"
     if hardest["mean"] > 0:
         title = (
-            f"The dearest step is to {hardest['y']}: {quoted(hardest['by'])} loses "
-            f"{hardest['mean']:.2f} {name}"
+            f"{quoted(hardest['by'])} loses most on {hardest['y']}: {hardest['mean']:.2f} {name} "
+            "less than on the rung above"
         )
     figure = forest_figure("drops", title, note, marks, own, f"drop in {name}, 95 % interval",
                            alt=f"Drops in {name}.", rate=False, zero=0.0)  # fmt: skip
+    table = replace(table, note="")  # it stands below the figure
     return Section("What each step costs", "", (figure, table), link="Steps")
 
 
@@ -306,13 +323,16 @@ def _gains(runs: Sequence[Run]) -> Section | None:
     if not marks:
         return Section("What carries over", "", (table,), link="Kept")
     least = min(marks, key=lambda m: float(m["mean"]))
+    share = f"{percent(least['mean'])} on {least['y']}"
+    title = f"Where {quoted(least['by'])} beats the best script, it keeps at least {share}"
+    if least["mean"] >= 1:
+        title = f"Where {quoted(least['by'])} beats the best script, all it learnt carries over"
     figure = forest_figure(
-        "transfer_ratio",
-        f"Where it is above the best script, {quoted(least['by'])} keeps least of its gain on "
-        f"{least['y']}: {percent(least['mean'])}", note, marks,
+        "transfer_ratio", title, note, marks,
         list(dict.fromkeys(m["by"] for m in marks)), "transfer ratio, 95 % interval",
         alt="Transfer ratios.", rate=False, zero=1.0,
     )  # fmt: skip
+    table = replace(table, note="")
     return Section("What carries over", "", (figure, table), link="Kept")
 
 

@@ -119,7 +119,8 @@ class Findings:
         stands = [stand for (_, agent), stand in self._standings().items() if agent == self.focus]
         if stands:
             won, lost = (sum(stand.sign == sign for stand in stands) for sign in (1, -1))
-            told = f"{quoted(self.focus)} clearly beats the best script on {won} of {len(stands)}"
+            who = "The trained agent" if self.focus == "trained" else quoted(self.focus)
+            told = f"{who} clearly beats the best script on {won} of {len(stands)}"
             return f"{told} sets" + (f" and loses on {lost}" if lost else "")
         names = [str(r["name"]) for r in self.rungs]
         there = self.real or names[-1:]

@@ -116,6 +116,8 @@ def _show(query: str, hits: Ranking, full: bool) -> bool:
         text = passage.text if full else snippet(passage.text, query)
         lines = text.splitlines() if full else textwrap.wrap(text, _WIDTH - 3)
         print("\n".join(f"   {line}" for line in lines))
+        if passage.url.startswith("http"):  # who wrote it stands there
+            print(f"   {passage.url}")
     return True
 
 

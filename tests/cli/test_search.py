@@ -34,6 +34,13 @@ def test_a_folder_is_searched_by_one_command(cli: Cli, notes: Path, tmp_path: Pa
     assert sorted(p.name for p in notes.iterdir()) == ["oslo.md", "photo.jpg", "市花.txt"]
 
 
+def test_a_passage_with_an_address_shows_it(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "pages.jsonl"
+    page = {"id": "1", "title": "Oslo", "text": "The night ferry.", "url": "https://example.org/o"}
+    file.write_text(json.dumps(page) + "\n")
+    assert cli("search", file, "ferry").out.splitlines()[-1] == "   https://example.org/o"
+
+
 def test_what_changed_is_found(cli: Cli, notes: Path) -> None:
     cli("search", notes, "ferry")
     (notes / "new.md").write_text("A zebra.")

@@ -190,7 +190,8 @@ def _checked(path: Path, rebuild: bool, trust: bool) -> Checked:
             if repeated:
                 right.append(
                     "the recorded actions, played in the environment built here, earn it (tokens, "
-                    "costs, retries and a judge's verdicts are as the file states them)"
+                    "costs, retries, a judge's verdicts and closed-book scores are as the file "
+                    "states them)"
                 )
     return Checked(tuple(right), tuple(wrong), tuple(untried), repeated, lost, chosen, asked)
 

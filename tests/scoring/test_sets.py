@@ -68,9 +68,9 @@ def test_any_answer_is_scored_in_linear_time(ordered: bool) -> None:
         took = []
         for size in (5_000, 20_000):
             said = (unit * size)[:size]
-            begin = time.process_time()
+            begin = time.thread_time()
             scores = score_answer(task, said)
-            took.append(time.process_time() - begin)
+            took.append(time.thread_time() - begin)
             assert scores["em"] == 0
         assert took[1] < max(12 * took[0], 0.05), (unit, took)  # 4 times the text; a busy machine
     with pytest.raises(RecursionError):

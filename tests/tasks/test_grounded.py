@@ -176,9 +176,9 @@ def test_wrong_numbers_are_refused(counts: dict[str, int], said: str) -> None:
 
 @pytest.mark.parametrize("text", ["a", "(", "A. ", "by A ", " "])
 def test_reading_is_linear(text: str) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     Pages([Passage("p", "Heat", f"Heat is a film directed {text * 100_000}", "")], language())
-    assert time.process_time() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def test_a_folder_of_notes_is_an_environment(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_two_thousand_tasks_of_real_passages_in_half_a_minute(data_dir: Path) ->
     from searchgym.corpora import load_set
 
     passages, _ = load_set("hotpotqa", data_dir=data_dir)
-    started = time.process_time()
+    started = time.thread_time()
     counts = {"fact": 700, "gap": 600, "bridge": 200, "comparison": 300, "yes_no": 200}
     made = ground(passages, counts, build_engine("bm25", passages).search)
     assert len(made.tasks) == 2000
-    assert time.process_time() - started < 60
+    assert time.thread_time() - started < 60

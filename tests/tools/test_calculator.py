@@ -82,13 +82,13 @@ def test_everything_else_is_refused_in_words(expression: str) -> None:
     ],
 )  # fmt: skip
 def test_bombs_go_off_in_no_time(bomb: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()  # of this thread: a busy machine does not count
     try:
         value = calculate(bomb)
         assert max(value.numerator.bit_length(), value.denominator.bit_length()) <= MAX_BITS
     except CalculatorError:
         pass
-    assert time.perf_counter() - began < 0.25
+    assert time.thread_time() - began < 0.25
 
 
 NUMBERS = st.integers(-(10**6), 10**6) | st.decimals(-(10**6), 10**6, places=3, allow_nan=False)

@@ -267,7 +267,12 @@ def test_it_needs_a_world_and_sound_limits() -> None:
 
 def test_a_query_is_fast(database: FactDatabase) -> None:
     database.query("SELECT 1")
-    began = time.perf_counter()
-    for i in range(100):
-        database.query(f"SELECT count(*) FROM person WHERE birthplace = 'x{i}'")
-    assert time.perf_counter() - began < 1.0
+    took = []
+    for _ in range(5):  # a slow query is slow every time, a busy machine is not
+        began = time.perf_counter()
+        for i in range(100):
+            database.query(f"SELECT count(*) FROM person WHERE birthplace = 'x{i}'")
+        took.append(time.perf_counter() - began)
+        if took[-1] < 1.0:
+            return
+    pytest.fail(f"{min(took):.1f} s at best")

@@ -229,9 +229,9 @@ def test_sixteen_thousand_tags_take_no_time(piece: str) -> None:
     text = piece * 16_000
     taken = []
     for _ in range(3):  # the machine may be busy with other things
-        began = time.process_time()
+        began = time.thread_time()
         turns = turns_of(text)
         hits_of(text)
-        taken.append(time.process_time() - began)
+        taken.append(time.thread_time() - began)
         assert len(turns) == 1
     assert min(taken) < 0.1

@@ -28,7 +28,6 @@ from . import types as types
 from . import viewer as viewer
 from . import worlds as worlds
 from . import wrappers as wrappers
-from ._version import __version__ as __version__
 from .agents.oracle import OracleAgent as OracleAgent
 from .agents.simple import ConstantAgent as ConstantAgent
 from .agents.simple import FirstHitAgent as FirstHitAgent
@@ -104,6 +103,7 @@ from .types import ToolCall as ToolCall
 from .types import ToolResult as ToolResult
 from .types import ToolSpec as ToolSpec
 from .types import TurnRequest as TurnRequest
+from .utils.version import __version__ as __version__
 from .worlds.loader import load_schema as load_schema
 from .wrappers import CurriculumWrapper as CurriculumWrapper
 from .wrappers import VectorCurriculumWrapper as VectorCurriculumWrapper

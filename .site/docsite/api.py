@@ -70,7 +70,7 @@ def modules() -> dict[str, list[pdoc.doc.Doc[Any]]]:
             if name in importlib.import_module(package).__all__:
                 where = home.get(name, package) if package == "searchgym" else package
                 found.setdefault(where, {}).setdefault(name, member)
-    found.pop("searchgym._version")
+    found.pop("searchgym.utils")
     return {home: [found[home][n] for n in sorted(found[home])] for home in sorted(found)}
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from searchgym.benchmark import expected
+from searchgym.benchmark import reference_runs
 from searchgym.benchmark.ladder import REAL_SETS
 from searchgym.cards import Card, cards, catalog
 from searchgym.core.trajectory import Trajectory
@@ -112,7 +112,7 @@ def sections(page: Path) -> dict[str, str]:
 
 def runs(file: Path) -> dict[str, Any]:
     """The stored runs of a page's environment, none where it was never measured."""
-    return expected.load(file) if file.is_file() else {}
+    return reference_runs.load(file) if file.is_file() else {}
 
 
 def scores(file: Path) -> list[dict[str, Any]]:
@@ -141,7 +141,7 @@ def short(card: Card) -> list[dict[str, Any]]:
 def beside(name: str) -> dict[str, Any]:
     """README's run on one real set: its cells of the trained agent and the rules, and their
     difference; empty where it has not played."""
-    run = expected.load(catalog("agents") / BEST / FILE)[RUN]
+    run = reference_runs.load(catalog("agents") / BEST / FILE)[RUN]
     shown = (run["arguments"][0], BAR)
     table = [c for agent in shown for c in run["table"] if (c["rung"], c["agent"]) == (name, agent)]
     gap = [c["difference"] for c in run["contrasts"] if (c["rung"], c["other"]) == (name, BAR)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from searchgym.benchmark import expected
+from searchgym.benchmark import reference_runs
 from searchgym.cards import cards, catalog
 from searchgym.charts.palette import SCHEMES
 
@@ -90,7 +90,7 @@ def draw(run: Mapping[str, Any]) -> dict[str, str]:
 def main() -> None:
     """Write both files."""
     folder = catalog("agents") / "candidate"
-    for scheme, svg in draw(expected.load(folder / "expected.json")[RUN]).items():
+    for scheme, svg in draw(reference_runs.load(folder / "expected.json")[RUN]).items():
         path = folder / f"transfer-{scheme}.svg"
         path.write_text(svg, encoding="utf-8")
         print(path)

@@ -8,8 +8,8 @@ from typing import Any
 
 from searchgym_agents.lab import gradient_results, learning_results
 from searchgym_agents.lab.methods import methods
-from searchgym_agents.lab.orderings.ordering import VERDICTS
 from searchgym_agents.lab.orderings.results import KIND, sentences
+from searchgym_agents.lab.orderings.verdicts import VERDICTS
 from searchgym_agents.lab.results import load, stored
 from searchgym_agents.law import law
 

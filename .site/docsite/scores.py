@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from searchgym import __version__
-from searchgym.benchmark import expected
+from searchgym.benchmark import reference_runs
 from searchgym.cards import Card, cards
 from searchgym.corpora.data import data_directory
 from searchgym.errors import CardError
@@ -113,9 +113,9 @@ def main() -> None:
         else:
             path = Path(card.folder / FILE)
             agents = scripted(card)
-            expected.save(path, "scripted", measure(card, agents, agents))
+            reference_runs.save(path, "scripted", measure(card, agents, agents))
             if args.trained and generated(card):  # on real sets its own card's run measures it
-                expected.save(path, BEST, measure(card, [args.trained], [BEST]))
+                reference_runs.save(path, BEST, measure(card, [args.trained], [BEST]))
             print(path, flush=True)
 
 

@@ -11,7 +11,7 @@ _LEADERBOARD = "searchgym_agents.leaderboard.command"
 _NAMES = {
     "audit.report": ("measure_answerability",),
     "candidate.encoder": ("WordEncoder",),
-    "candidate.scripted": ("BestSentenceAgent", "RandomAgent", "RulesAgent"),
+    "candidate.rules": ("BestSentenceAgent", "RandomAgent", "RulesAgent"),
     "candidate.training": ("CandidateRecipe", "SeedTrainer"),
     "candidate.wrappers": ("CandidateActions", "VectorCandidateActions"),
 }

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import gymnasium as gym
 import typer
 
-from .._version import __version__
 from ..errors import MissingExtraError, SearchGymError
 from ..objects import also_look_in
 from ..storage.files import out_of_space
 from ..text import printable
+from ..utils.version import __version__
 from .commands import MORE, Root, former_option
 from .output import examples, plain_warnings, print_anything
 

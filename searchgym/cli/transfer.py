@@ -143,7 +143,7 @@ def transfer(
     the same command continues where it stopped. Afterwards, the file lacks.json says what makes
     real questions harder.
     """
-    from ..benchmark import expected
+    from ..benchmark import reference_runs
     from ..benchmark import transfer as climb
     from ..benchmark.contenders import conclude, needless_columns, require_rung
     from ..benchmark.ladder import choose
@@ -200,8 +200,8 @@ def transfer(
     if not table.complete:
         raise KeyboardInterrupt
     if record is not None:
-        run = expected.record(table, _told(context), traits)
-        say(f"wrote {expected.save(record, run_name, run)}")
+        run = reference_runs.record(table, _told(context), traits)
+        say(f"wrote {reference_runs.save(record, run_name, run)}")
     if against is not None:
         _compare(table, against, run_name)
 
@@ -226,12 +226,12 @@ def _told(context: typer.Context) -> list[str]:
 
 def _compare(table: TransferTable, path: Path, name: str) -> None:
     """Exit 1, line by line, where the run has left the recorded intervals."""
-    from ..benchmark import expected
+    from ..benchmark import reference_runs
 
-    runs = expected.load(path)
+    runs = reference_runs.load(path)
     if name not in runs:
         raise CardError(unknown(f"run of {path}", name, runs))
-    if lines := expected.outside(table, runs[name]):
+    if lines := reference_runs.outside(table, runs[name]):
         for line in lines:
             say(f"differs: {line}")
         raise typer.Exit(1)

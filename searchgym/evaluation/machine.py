@@ -47,7 +47,7 @@ def today() -> str:
 
 def versions() -> dict[str, str]:
     """Python, platform and the packages that may move a number; absent ones are left out."""
-    from .._version import __version__
+    from ..utils.version import __version__
 
     installed = {"searchgym": __version__, "python": platform.python_version()}
     installed["platform"] = f"{sys.platform}-{platform.machine()}"

@@ -17,13 +17,13 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
-from .._version import __version__
 from ..envs.info import public_id
 from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
 from ..errors import EpisodeError, MissingExtraError, SearchGymError, unknown
 from ..seeding import derive
+from ..utils.version import __version__
 from .common import harmless, native, one_row
 
 _RESET: dict[str, Any] = {

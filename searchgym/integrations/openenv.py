@@ -192,7 +192,7 @@ class OpenEnvEnvironment(Environment):
 
     def get_metadata(self) -> Any:
         """Return the server's description of itself."""
-        from .._version import __version__
+        from ..utils.version import __version__
 
         return EnvironmentMetadata(
             name="searchgym", description="Search episodes with exact rewards", version=__version__

@@ -15,12 +15,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._version import __version__
 from ..batching import run_batch
 from ..corpora.corpus import Corpus
 from ..engines.pages import CorpusPages, pages_of
 from ..errors import MissingExtraError
 from ..types import CallContext, Failure, Page, PageRequest, PageSource, SearchEngine
+from ..utils.version import __version__
 from ..web.middleware import (
     JSON_TYPE,
     HostCheck,

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from .._version import __version__
 from ..corpora.corpus import Corpus
 from ..errors import MissingExtraError
+from ..utils.version import __version__
 from ..web.middleware import HttpError, Scope, read_before, read_body, respond
 from .answerer import Answerer
 from .dialects import contents, encode_json, texts

@@ -15,8 +15,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from .._version import __version__
 from ..errors import MissingExtraError
+from ..utils.version import __version__
 
 if TYPE_CHECKING:
     import jinja2

@@ -9,7 +9,7 @@ import pytest
 
 from searchgym.core import run_episodes
 from searchgym.rl import shipped
-from searchgym_agents.lab.learning import Asker, Course, setting, train
+from searchgym_agents.lab.learning_bench import Asker, Course, setting, train
 from searchgym_agents.lab.learning_results import lines
 from searchgym_agents.lab.methods import learners, methods
 from searchgym_agents.lab.results import load, stored

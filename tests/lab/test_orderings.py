@@ -13,23 +13,12 @@ from searchgym.errors import CardError, DataError
 from searchgym.policies import TrainableLM
 from searchgym.rl import Chains, TaskPlan, Workers
 from searchgym.types import Answer
-from searchgym_agents.lab.learning import setting, warm
+from searchgym_agents.lab.learning_bench import setting, warm
 from searchgym_agents.lab.orderings import results
 from searchgym_agents.lab.orderings.measurements import evidence, gradient, step_variance
-from searchgym_agents.lab.orderings.ordering import (
-    VERDICTS,
-    Arm,
-    Comparison,
-    Ordering,
-    judge,
-    of_interval,
-    overall,
-    paired,
-    verdict_of,
-)
-from searchgym_agents.lab.orderings.published import ORDERINGS
+from searchgym_agents.lab.orderings.papers import ORDERINGS
 from searchgym_agents.lab.orderings.results import lines, measure, sentences, shown
-from searchgym_agents.lab.orderings.searching import (
+from searchgym_agents.lab.orderings.searches import (
     Half,
     HalfKnower,
     Hesitant,
@@ -40,6 +29,17 @@ from searchgym_agents.lab.orderings.searching import (
     turns,
 )
 from searchgym_agents.lab.orderings.training import Variant, learn, unmasked
+from searchgym_agents.lab.orderings.verdicts import (
+    VERDICTS,
+    Arm,
+    Comparison,
+    Ordering,
+    judge,
+    of_interval,
+    overall,
+    paired,
+    verdict_of,
+)
 from searchgym_agents.lab.results import load, stored
 from searchgym_agents.lab.world import Terse
 

@@ -11,7 +11,7 @@ from docsite.laboratory import of_recipe
 from searchgym.errors import DataError
 from searchgym_agents.lab import gradient_results, learning_results
 from searchgym_agents.lab.gradient_results import lines, measure, row_of, rows_of
-from searchgym_agents.lab.learning import Course
+from searchgym_agents.lab.learning_bench import Course
 from searchgym_agents.lab.learning_results import apart, row, sentence, summary
 from searchgym_agents.lab.methods import BROKEN, MOST_USED, learners
 from searchgym_agents.lab.results import load, resumed, stored

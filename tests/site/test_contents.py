@@ -11,7 +11,7 @@ import pytest
 
 from docsite import contents, figure, notebooks, scores
 from docsite.picture import BELOW, TALL, WIDE, picture
-from searchgym.benchmark import expected
+from searchgym.benchmark import reference_runs
 from searchgym.cards import Card, cards, catalog
 from searchgym.types import GraphEdge, GraphNode, Passage, ReasoningGraph, Task
 
@@ -25,7 +25,7 @@ CANDIDATE = catalog("agents") / "candidate"
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_figure_is_drawn_from_the_stored_run(scheme: str) -> None:
-    drawn = figure.draw(expected.load(CANDIDATE / "expected.json")[figure.RUN])
+    drawn = figure.draw(reference_runs.load(CANDIDATE / "expected.json")[figure.RUN])
     stored = (CANDIDATE / f"transfer-{scheme}.svg").read_text(encoding="utf-8")
     assert stored == drawn[scheme], "python -m docsite.figure draws it anew"
 
@@ -39,7 +39,7 @@ def test_the_figures_title_follows_the_numbers() -> None:
 
 @pytest.mark.parametrize("card", PLAYED, ids=lambda card: card.folder.name)
 def test_scores_are_stored_with_the_command_that_measures_them(card: Card) -> None:
-    run = expected.load(card.folder / scores.FILE)["scripted"]
+    run = reference_runs.load(card.folder / scores.FILE)["scripted"]
     agents = scores.scripted(card)
     assert run["arguments"] == scores.arguments(card, agents)
     means = {c["agent"]: c["mean"] for c in run["table"] if c["metric"] == "f1"}
@@ -118,7 +118,7 @@ def test_one_agent_has_one_score_on_a_real_set_wherever_it_is_shown() -> None:
     from searchgym_agents.leaderboard.entries import entries
 
     rows = {(row.set, row.method): row.scores["f1"].mean for row in entries()}
-    run = expected.load(CANDIDATE / "expected.json")[figure.RUN]
+    run = reference_runs.load(CANDIDATE / "expected.json")[figure.RUN]
     drawn = {row.name: row.trained for row in figure.rows(run)}
     for env in contents.environments():
         if env["beside"]:

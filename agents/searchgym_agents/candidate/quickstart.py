@@ -149,7 +149,7 @@ def ladder(
 
 def contenders(trainer: SeedTrainer, learned: Sequence[Learned]) -> dict[str, Contender]:
     """The agents of the table: two bars below the trained agent, and the upper bound."""
-    from .scripted import RulesAgent
+    from .rules import RulesAgent
 
     return {
         "untrained": [trainer.untrained(run) for run in learned],

@@ -17,7 +17,7 @@ from searchgym.storage.files import FolderLock
 from ..reader.encoding import encode_traces
 from ..reader.mixture import Mixture
 from ..reader.trainer import TraceTrainer, rows_read
-from ..supervised import train_to_play
+from ..sft import train_to_play
 from .knowledge import ABOUT, Knowledge
 from .lessons import lessons
 from .recipe import KnowerRecipe, world_of

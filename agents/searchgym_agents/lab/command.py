@@ -89,7 +89,7 @@ def lab(
     hundred thousand parameters is trained by each method instead. With --orderings, what papers
     found of two methods is measured again, and the table says whether it holds here.
     """
-    from . import learning
+    from . import learning_bench
     from . import learning_results as learnt
     from .gradient_results import SIZE, SUCCESS, lines, measure
     from .gradient_results import figure as drawn
@@ -123,7 +123,9 @@ def lab(
     else:
         with progress("measuring", len(names), "methods") as bar:
             if learn:
-                result = learning.bench(names, out, seeds=seeds or 5, progress=lambda name: bar(1))
+                result = learning_bench.bench(
+                    names, out, seeds=seeds or 5, progress=lambda name: bar(1)
+                )
             else:
                 result = measure(names, out, steps=steps, few=few, progress=lambda name: bar(1))
     if as_json:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from searchgym.benchmark.expected import FIRST_SCORING, load
+from searchgym.benchmark.reference_runs import FIRST_SCORING, load
 from searchgym.cards import cards, catalog
 from searchgym.envs.options import Options
 from searchgym.errors import EvaluationError, SearchGymError, unknown

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from searchgym.benchmark.expected import load
+from searchgym.benchmark.reference_runs import load
 from searchgym.cards import catalog
 from searchgym.errors import EvaluationError, unknown
 from searchgym.reports.findings import standings, tells

@@ -22,7 +22,7 @@ from searchgym.llms.small import check_width, small_model
 from searchgym.storage.checkpoint import read_state
 from searchgym.storage.files import FolderLock
 
-from ..supervised import train_to_play
+from ..sft import train_to_play
 from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .mixture import Mixture, Stage

@@ -21,7 +21,7 @@ from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.launch import Plan
 from searchgym.storage.files import FolderLock
 
-from ..supervised import train_to_play
+from ..sft import train_to_play
 from .demonstrations import FILE, demonstrations, load, save
 from .recipe import FinetuneRecipe
 

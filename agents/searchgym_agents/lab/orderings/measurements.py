@@ -15,7 +15,7 @@ from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import Played, Workers
 from searchgym.seeding import derive
 
-from ...candidate.scripted import BestSentenceAgent, RulesAgent
+from ...candidate.rules import BestSentenceAgent, RulesAgent
 from ...methods.slate import step_score
 from ..gradients import Bench
 from ..methods import table_of

@@ -19,7 +19,7 @@ from searchgym.rl.rollouts.chains import Chains
 from searchgym.rl.slots.records import Group, TaskPlan, Workers
 from searchgym.seeding import derive
 
-from ..learning import BEFORE, Course, play, policy_of, setting, train, trained, warm
+from ..learning_bench import BEFORE, Course, play, policy_of, setting, train, trained, warm
 from ..world import FactEngine, FactGraph
 
 PHASE = 4

@@ -10,7 +10,7 @@ import pytest
 
 from searchgym import ConstantAgent
 from searchgym.benchmark import Rung, transfer
-from searchgym.benchmark.expected import load, outside, record, save
+from searchgym.benchmark.reference_runs import load, outside, record, save
 from searchgym.cards import card
 from searchgym.errors import EvaluationError
 from tests.cli.conftest import Cli, cli  # noqa: F401

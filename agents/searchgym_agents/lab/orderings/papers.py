@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .ordering import Arm, Comparison, Ordering, below
+from .verdicts import Arm, Comparison, Ordering, below
 
 SHAPED = {"use": "curriculum"}
 REWARDS: Mapping[str, Mapping[str, float]] = {

@@ -18,7 +18,7 @@ from searchgym.errors import CardError
 from searchgym.seeding import stream
 from searchgym.types import Difficulty, Task, TurnRequest
 
-from ..learning import Asker, em_of
+from ..learning_bench import Asker, em_of
 from ..world import FactGraph, lab_env, query
 from .training import Variant, played_after
 
@@ -32,7 +32,7 @@ class Pairs(Variant):
 
     @property
     def expert(self) -> str:
-        return "searchgym_agents.lab.orderings.searching:Hesitant"
+        return "searchgym_agents.lab.orderings.searches:Hesitant"
 
     @property
     def max_tokens(self) -> int:
@@ -132,7 +132,7 @@ class Half(Variant):
 
     @property
     def expert(self) -> str:
-        return "searchgym_agents.lab.orderings.searching:HalfKnower"
+        return "searchgym_agents.lab.orderings.searches:HalfKnower"
 
 
 class HalfKnower(Asker):

@@ -80,7 +80,7 @@ class Course:
     @property
     def expert(self) -> str:
         """Import path of the agent that the model imitates first."""
-        return "searchgym_agents.lab.learning:Asker"
+        return "searchgym_agents.lab.learning_bench:Asker"
 
     @property
     def max_tokens(self) -> int:

@@ -137,6 +137,76 @@ def inspect(
     print_table(f"{made.world.n_facts:,} facts", properties)
 
 
+@register("world realism")
+@with_examples(
+    "searchgym world realism encyclopedia --beside hotpotqa",
+    "searchgym world realism notes/ --json",
+)
+def realism(
+    name: Annotated[str, typer.Argument(metavar="WORLD|CORPUS", help="A card, file or folder.")],
+    split: Annotated[
+        str | None, typer.Option(help="train, dev or test of a world; public of a real set.")
+    ] = None,
+    beside: Annotated[
+        str | None, typer.Option(help="A real set or a folder of text to compare with.")
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure how real a text reads: a table of its statistics, and with [bold]--beside[/bold] a
+    classifier that guesses which text a sentence comes from (.5: it cannot tell).
+    """
+    from ..evaluation.realism import blind, kept, table
+
+    columns, texts = {}, []
+    for source, part in ((name, split), *([(beside, None)] if beside else [])):
+        with working(f"measuring {source} …"):
+            passages, asked = _asked(source, part, data_dir)
+            texts.append(passages)
+            columns[source if part is None else f"{source} ({part})"] = table(passages, asked)
+    auc = None
+    if beside:
+        with working("guessing which text is whose …"):
+            auc = blind(*texts)
+    ours, *real = columns.values()
+    bars = kept(ours, real[0] if real else None, auc.mean if auc else None)
+    if as_json:
+        print_json({"table": columns, "auc": auc._asdict() if auc else None, "bars": bars})
+        return
+    keys = list(dict.fromkeys(key for column in columns.values() for key in column))
+    if auc:
+        say(f"which text is ours, by single sentences: AUC {auc:.2f} (n={auc.n:,})")
+    for said, held in bars.items():
+        say(f"{'kept' if held else 'not kept'}: {said}")
+    print_table(
+        "",
+        [{"": key, **{c: str(row.get(key, "")) for c, row in columns.items()}} for key in keys],
+    )
+
+
+def _asked(name: str, split: str | None, data_dir: Path | None) -> tuple[list[Any], list[Any]]:
+    """Passages, and the questions about them that have an answer."""
+    from ..corpora.data import load_set, real_sets
+    from ..evaluation.realism import Asked
+    from .targets import corpus, make_search_env
+
+    source_card = corpus_card(name)
+    tasks: Any = ()
+    if source_card is not None and source_card.body["kind"] == "world":
+        env = make_search_env("SearchQA-v0", corpus=name, split=split or "train")
+        passages, tasks = env.corpus, env.tasks
+    elif source_card is not None and source_card.id in real_sets():
+        passages, tasks = load_set(source_card.id, split or "public", data_dir)
+    else:
+        passages = corpus(name, split, data_dir)
+    asked = []
+    for task in tasks:
+        gold = tuple(passages.position(p) for p in task.evidence if p in passages)
+        if not task.should_abstain:
+            asked.append(Asked(task.question, gold))
+    return list(passages), asked
+
+
 @register("world path")
 @with_examples("searchgym world path kg_fb15k237 'Lake District' 'Talking Heads'")
 def path(

@@ -28,7 +28,7 @@ def in_dialect(shared: SearchEnv, dialect: str) -> SearchEnv:
 
 def world(per_family: int, **changes: object) -> SearchEnv:
     """A world with tasks of every family."""
-    return SearchEnv(**{**OPTIONS, "tasks": dict.fromkeys(FAMILIES, per_family), **changes})
+    return SearchEnv(**{**OPTIONS, "tasks": dict.fromkeys(FAMILIES.shipped, per_family), **changes})
 
 
 def wander(episodes: Sequence[Episode], shared: SearchEnv, seed: int) -> None:

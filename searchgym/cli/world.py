@@ -64,7 +64,7 @@ def generate(
     with working(f"generating {name} …"):
         made = world(name, split, settings)
     with working("asking and proving …"):
-        counts = {**dict.fromkeys(FAMILIES, tasks), "at_most": True} if tasks else {}
+        counts = {**dict.fromkeys(FAMILIES.shipped, tasks), "at_most": True} if tasks else {}
         built = build_tasks(
             made.world, made.corpus, counts=counts, seed=made.seed,
             wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,

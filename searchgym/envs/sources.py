@@ -8,17 +8,17 @@ import os
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from ..cards import Card, card, cards
 from ..corpora.corpus import KG_PREFIX, Corpus, GeneratedCorpus, is_files
 from ..curricula import TaskPool
-from ..errors import CardError, unknown
+from ..errors import CardError, TaskError, unknown
 from ..seeding import derive
 from ..types import SearchEngine, Task
 from ..utils import collecting_later
@@ -28,7 +28,10 @@ from .info import public_id
 
 if TYPE_CHECKING:
     from ..kgs.corpus import KGCorpus
+    from ..tasks.draft import Family
     from .options import Options
+
+C = TypeVar("C", bound=Corpus)
 
 SPLITS = ("train", "dev", "test")
 USUAL_SPLITS = ("train", "public")
@@ -164,8 +167,10 @@ def _asked_of_text(corpus: Corpus, options: Options) -> Components:
     from ..corpora.data import descriptions
     from ..tasks.grounded import FAMILIES, ground
 
-    counts = {family: number for family, number in options.tasks.items() if family != "at_most"}
-    if unfit := [family for family in counts if family not in FAMILIES]:
+    table = {family: number for family, number in options.tasks.items() if family != "at_most"}
+    asking = _asking({name: n for name, n in table.items() if name not in FAMILIES})
+    counts = {family: number for family, number in table.items() if family in FAMILIES}
+    if unfit := [name for name in table if name not in counts and name not in asking]:
         raise CardError(
             f"a corpus of your own has no {', '.join(unfit)} questions: they need a generated "
             "world. Give questions, tasks='questions.jsonl' or tasks=[Task(…), …], or have them "
@@ -184,8 +189,46 @@ def _asked_of_text(corpus: Corpus, options: Options) -> Components:
     )
     if made.withheld:
         corpus = Corpus(corpus.name, [p for p in corpus if p.id not in made.withheld])
-    tasks = _asked(made.tasks, options)
+    more, corpus = _asked_by(asking, corpus, split, options)
+    tasks = _asked([*made.tasks, *more], options)
     return Components(corpus, tasks, _engine(options.engine, corpus), None)
+
+
+def _asking(counts: Mapping[Any, Any]) -> dict[str, tuple[Family, int]]:
+    """The families of a table that ask of any corpus, and how many tasks of each."""
+    from ..tasks.families import FAMILIES, wanted_families
+
+    def used(name: Any, value: Any) -> Any:
+        return value.get("use", name) if isinstance(value, Mapping) else name
+
+    known = {n: v for n, v in counts.items() if (use := used(n, v)) in FAMILIES or ":" in str(use)}
+    return {f.name: (f, number) for f, number in wanted_families(known) if f.ask is not None}
+
+
+def _asked_by(
+    asking: Mapping[str, tuple[Family, int]], corpus: C, split: str, options: Options
+) -> tuple[list[Task], C]:
+    """Tasks of families that ask of any corpus, each of what the one before left, and what is
+    searched; fewer than were asked for are an error, or with ``at_most`` a warning."""
+    from ..tasks.build import FewerTasks
+
+    tasks: list[Task] = []
+    for name, (family, number) in asking.items():
+        if options.families is not None and name not in options.families:
+            continue
+        assert family.ask is not None
+        proof = _engine("bm25", corpus)
+        found, searched = family.ask(corpus, number, split=split, search=proof.search)
+        corpus = cast(C, searched)
+        if len(found) < number:
+            short = f"{corpus.name}: asked for {number} {name} tasks, and {len(found)} can be made"
+            if not cast(Mapping[str, Any], options.tasks).get("at_most"):
+                raise TaskError(
+                    f"{short} of its {split} part; ask for fewer, or give at_most: true"
+                )
+            warnings.warn(short, FewerTasks, stacklevel=2)
+        tasks += [replace(task, family=name, split=split) for task in found]
+    return tasks, corpus
 
 
 def _card_of(source: Any) -> Card:
@@ -253,19 +296,21 @@ def _asked_of_graph(corpus: KGCorpus, options: Options) -> Components:
     from ..tasks.families import wanted_families
 
     _refuse_recipe(options, "a knowledge graph")
-    engine = _engine(options.engine, corpus)
     if options.tasks is not None and not isinstance(options.tasks, Mapping):
         _refuse_split(options)
+        engine = _engine(options.engine, corpus)
         return Components(corpus, _asked(_own_tasks(options), options), engine, None)
     if options.split not in SPLITS:
         raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
     counts = KG_TASKS if options.tasks is None else options.tasks
+    asking = _asking({name: n for name, n in counts.items() if name not in FAMILIES})
+    kept, corpus = _asked_by(asking, corpus, options.split, options)
+    engine = _engine(options.engine, corpus)
     wanted_of = {  # a family that no corpus has fails here, by name
         family.name: number for family, number in wanted_families(counts)
     }
     _check_families(options, wanted_of)
     proof = _engine("bm25", corpus)
-    kept: list[Task] = []
     for family in FAMILIES:
         wanted = wanted_of.get(family, 0)
         if wanted and (options.families is None or family in options.families):

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from ..corpora.corpus import Corpus
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
 from ..worlds.world import Fact
 from .context import Context, FactGroup, Path, PathStep, backward, forward
@@ -347,6 +348,26 @@ class Propose(Protocol):
     ) -> Draft | Task | None: ...
 
 
+class Asked(NamedTuple):
+    """Tasks that a family asks of a corpus, and what is then searched."""
+
+    tasks: Sequence[Task]
+    corpus: Corpus
+    """The corpus that was given, or one without what its tasks withhold or with what they add."""
+
+
+class Ask(Protocol):
+    """Asks of a text corpus or a knowledge graph (a :class:`~searchgym.kgs.corpus.KGCorpus`).
+
+    ``number`` tasks of a split ("train", "dev", "test") at most, the same for the same arguments;
+    ``search(queries, k)`` is BM25 over the corpus. ``TaskError`` for a corpus that does not do.
+    """
+
+    def __call__(
+        self, corpus: Corpus, number: int, *, split: str, search: Callable[..., Any]
+    ) -> Asked: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """A named family."""
@@ -359,6 +380,8 @@ class Family:
     """True if every task must be proved: the solver finds its answer and no other, passages state
     its facts, queries find them. Without, tasks that bring a reasoning graph are proved, and others
     are taken as they are."""
+    ask: Ask | None = None
+    """Asks of what is no generated world: the method ``ask`` of a family's class."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -128,6 +128,7 @@ def make_family(spec: Any, name: str = "") -> Family:
         propose,
         float(getattr(marked, "same_answer", SAME_ANSWER)),
         bool(getattr(marked, "proofs", False)),
+        getattr(made, "ask", None),
     )
 
 

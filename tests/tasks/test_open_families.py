@@ -34,7 +34,7 @@ def families_of(tasks: Any) -> dict[str, int]:
 
 # --- how a family is written ----------------------------------------------------------------------
 def test_every_registered_family_can_be_made() -> None:
-    for name in FAMILIES:
+    for name in FAMILIES.shipped:
         family = make_family(name)
         assert (family.name, family.proofs) == (name, True)
 

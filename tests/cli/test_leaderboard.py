@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +22,6 @@ from searchgym.evaluation import EvalResult, compare, evaluate, row_of, spread, 
 from searchgym.types import Failure, TurnRequest
 from searchgym.utils import trust
 from searchgym_agents.leaderboard import entries as leaderboard
-from searchgym_agents.leaderboard import figures
 from searchgym_agents.leaderboard.entries import (
     FEWEST,
     METRICS,
@@ -440,98 +438,6 @@ def test_the_oracle_is_a_ceiling_and_sets_are_ranked_by_their_own_metric(cli: Cl
     assert {row.metric for row in rewriting} == {"reward"}
     assert lines["QueryRewriteQA-v0"][1:4] == ["rules", "reward", "1.58"]
     assert rewriting[-1].scores["reward"].mean > 1.9
-
-
-# --- figures of pages -------------------------------------------------------------------------
-CANDIDATE = "agents/searchgym_agents/candidate"
-PLACE = f"{CANDIDATE} | ladder | hotpotqa | candidate | f1"
-
-
-def stated() -> dict[str, Any]:
-    runs = json.loads((ROOT / CANDIDATE / "expected.json").read_text("utf-8"))["runs"]
-    (row,) = [
-        r for r in runs["ladder"]["table"]
-        if (r["rung"], r["agent"], r["metric"]) == ("hotpotqa", "candidate", "f1")
-    ]  # fmt: skip
-    return dict(row)
-
-
-def page() -> str:
-    row = stated()
-    return (
-        f"F1 **{row['mean']:.3f}**<!-- figure: {PLACE} --> or {row['mean']:.2f} "
-        f"[{row['low']:.2f}, {row['high']:.2f}]<!-- figure: {PLACE} -->.\n"
-    )
-
-
-def test_a_true_figure_passes_and_a_changed_one_fails() -> None:
-    text = page()
-    assert figures.check(text) == (2, (), ())
-    mean = f"{stated()['mean']:.3f}"
-    wrong = text.replace(mean, "0.999", 1)
-    (drift,) = figures.check(wrong).drifts
-    assert (drift.line, drift.stated, drift.place) == (1, "0.999**", PLACE)
-    assert figures.rewritten(wrong) == text
-    high = f"{stated()['high']:.2f}]"
-    assert figures.check(text.replace(high, "0.98]")).drifts, "intervals count, too"
-
-
-def test_a_table_is_compared_line_by_line() -> None:
-    path = catalog("agents") / "reader" / "README.md"
-    text = path.read_text(encoding="utf-8")
-    found = figures.check(text)
-    assert found.figures > 50
-    assert not found.drifts
-    row = next(x for x in text.splitlines() if x.startswith("| hotpotqa | "))
-    wrong = text.replace(row, row.replace("0.0", "0.1", 1))
-    (drift,) = figures.check(wrong).drifts
-    assert (drift.stated, drift.stored) == (row.replace("0.0", "0.1", 1), row)
-    assert figures.rewritten(wrong) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("F1<!-- figure: a | b | c | d | f1 -->", "1 marks"),
-        (f"0.1<!-- figure: {CANDIDATE} | ladder -->", "expected 5 parts"),
-        (
-            f"0.1<!-- figure: {CANDIDATE} | lader | hotpotqa | candidate | f1 -->",
-            "'ladder'",
-        ),
-        (
-            f"0.1<!-- figure: {CANDIDATE} | ladder | hotpotqa | candidat | f1 -->",
-            "'candidate'",
-        ),
-        ("0.1<!-- figure: agents/nobody | ladder | hotpotqa | x | f1 -->", "does not exist"),
-    ],
-)
-def test_a_mark_that_leads_nowhere_is_an_error(text: str, said: str) -> None:
-    with pytest.raises(EvaluationError, match=said):
-        figures.check(text)
-
-
-def test_unmarked_figures_are_counted() -> None:
-    assert figures.check("F1 0.5 [0.4, 0.6] here").unmarked == ("0.5 [0.4, 0.6]",)
-
-
-def test_every_page_states_what_is_stored(cli: Cli) -> None:
-    done = cli("verify")
-    assert done.code == 0, done.out
-    assert "agree with the stored results" in done.out
-
-
-def test_a_stored_mean_that_its_seeds_contradict_is_found(tmp_path: Path) -> None:
-    for path in expected_files():
-        assert figures.contradictions(path) == []
-    copy = tmp_path / "expected.json"
-    shutil.copy(ROOT / "agents/searchgym_agents/candidate/expected.json", copy)
-
-    def change(data: Any) -> None:
-        row = data["runs"]["ladder"]["table"][0]
-        row["mean"] = row["mean"] + 0.2
-
-    edited(copy, change)
-    assert any("that of its seeds" in line for line in figures.contradictions(copy))
 
 
 def test_a_set_in_place_of_a_file_is_told_apart(cli: Cli) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from searchgym.cards import cards
 from searchgym.cli.options import Trust
-from searchgym.cli.output import JsonFlag, console, examples, print_json, print_table, say, working
+from searchgym.cli.output import JsonFlag, console, examples, print_json, print_table, working
 from searchgym.errors import EvaluationError
 from searchgym.scoring.metrics import label
 from searchgym.text import printable
@@ -191,50 +191,28 @@ def _refuse_none(rows: list[Entry]) -> None:
 
 @verify_app.command(
     epilog=examples(
-        "searchgym verify",
         "searchgym eval HotpotQA-v0 -a mine=runs/x/model --out runs/mine",
         "searchgym verify runs/mine/mine.json",
     )
 )
 def verify(
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Result files; without any, the figures of README and the pages."),
-    ] = None,
+    files: Annotated[list[Path], typer.Argument(help="Result files.")],
     rebuild: Annotated[
         bool,
         typer.Option(
             "--rebuild/--no-rebuild", help="Play a file's actions again in its environment."
         ),
     ] = True,
-    write: Annotated[
-        bool, typer.Option("--write", help="Put the stored values into the pages.")
-    ] = False,
-    unmarked: Annotated[
-        bool, typer.Option("--unmarked", help="Print figures that no mark ties to a result.")
-    ] = False,
     trust: Trust = False,
 ) -> None:
-    """Check result files, or every marked figure that README and the pages state.
+    """Check result files.
 
     A file is checked against its own episodes, against the questions and accepted answers of its
     environment, and by playing its actions again there. It is ok (exit code 0) if all of that was
     done and right; WRONG (1) if anything differs; NOT VERIFIED (3) if something was not tried: an
     environment that cannot be built here, lost episodes, questions chosen from a set. Who wrote the
-    actions no check can tell. A page marks its figures by comments (see
-    searchgym_agents/leaderboard/figures.py); exit code 1 if any differs.
+    actions no check can tell.
     """
-    if files and (write or unmarked):
-        raise EvaluationError("--write and --unmarked are for pages: leave out the files")
-    if trust and not files:
-        raise EvaluationError("--trust is for result files: name some")
-    code = _files(files, rebuild, trust) if files else int(not _pages(write, unmarked))
-    if code:
-        raise typer.Exit(code)
-
-
-def _files(files: list[Path], rebuild: bool, trust: bool) -> int:
-    """Check files; the exit code of the worst."""
     from .submission import check_result
 
     verdicts = set()
@@ -250,48 +228,9 @@ def _files(files: list[Path], rebuild: bool, trust: bool) -> int:
             print(f"  {mark}: {printable(line)}")
         if len(checked.wrong) > _SHOWN:
             print(f"  and {len(checked.wrong) - _SHOWN} more")
-    return next((code for verdict, code in _CODES.items() if verdict in verdicts), 0)
+    if code := next((code for verdict, code in _CODES.items() if verdict in verdicts), 0):
+        raise typer.Exit(code)
 
 
 _CODES = {"WRONG": 1, "NOT VERIFIED": 3}
 _SHOWN = 10
-
-
-def _pages(write: bool, unmarked: bool) -> bool:
-    from searchgym.cards import catalog
-
-    from . import figures
-    from .entries import expected_files
-
-    top = catalog("envs").parent
-    good = True
-    for path in expected_files():
-        lines = figures.contradictions(path)
-        good &= not lines
-        for line in lines:
-            print(f"{path.relative_to(top)}: {line}")
-    count = bare = marked = 0
-    for path in figures.pages():
-        text, name = path.read_text(encoding="utf-8"), path.relative_to(top)
-        try:
-            if write and (new := figures.rewritten(text)) != text:
-                path.write_text(new, encoding="utf-8")
-                print(f"{name}: written anew")
-                text = new
-            checked = figures.check(text)
-        except EvaluationError as error:
-            raise EvaluationError(f"{name}: {error}") from error
-        count, bare, marked = (
-            count + checked.figures, bare + len(checked.unmarked), marked + bool(checked.figures)
-        )  # fmt: skip
-        good &= not checked.drifts
-        for drift in checked.drifts:
-            print(f"{name}:{drift.line}: states {drift.stated}, stored is {drift.stored}")
-        if unmarked:
-            for figure in checked.unmarked:
-                print(f"{name}: {figure} is not marked")
-    print(f"{count} figures on {marked} pages {'agree with' if good else 'were compared with'} "
-          "the stored results")  # fmt: skip
-    if bare and not unmarked:
-        say(f"{bare} more have an interval but no mark; --unmarked prints them")
-    return good

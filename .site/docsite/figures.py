@@ -13,13 +13,15 @@ and a figure has as many decimals as the page likes. A table of a whole ladder l
 
 (folder | run | agent | baseline shown beside it); of a run with paired differences from the
 baseline these are shown. :func:`check` says what no longer agrees, and
-:func:`rewritten` is the page with the stored values put in.
+:func:`rewritten` is the page with the stored values put in. ``python -m docsite.figures`` checks
+all pages; ``--write`` puts the stored values in, ``--unmarked`` prints figures without a mark.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +30,7 @@ from searchgym.benchmark.reference_runs import load
 from searchgym.cards import catalog
 from searchgym.errors import EvaluationError, unknown
 from searchgym.reports.findings import standings, tells
+from searchgym_agents.leaderboard.entries import expected_files
 
 _NUMBER = r"[-+−]?(?:\d++(?:\.\d++)?|\.\d++)"
 _FIGURE = re.compile(
@@ -239,3 +242,43 @@ def _bounds(row: Mapping[str, Any], sign: str = "") -> str:
 
 def _line(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
+
+
+def verify(write: bool = False, unmarked: bool = False) -> bool:
+    """Print every figure of the pages that is not what is stored; True if all are."""
+    top = catalog("envs").parent
+    good = True
+    for path in expected_files():
+        lines = contradictions(path)
+        good &= not lines
+        for line in lines:
+            print(f"{path.relative_to(top)}: {line}")
+    count = bare = marked = 0
+    for path in pages():
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(top)
+        try:
+            if write and (new := rewritten(text)) != text:
+                path.write_text(new, encoding="utf-8")
+                print(f"{name}: written anew")
+                text = new
+            checked = check(text)
+        except EvaluationError as error:
+            raise EvaluationError(f"{name}: {error}") from error
+        count, bare, marked = (
+            count + checked.figures, bare + len(checked.unmarked), marked + bool(checked.figures)
+        )  # fmt: skip
+        good &= not checked.drifts
+        for drift in checked.drifts:
+            print(f"{name}:{drift.line}: states {drift.stated}, stored is {drift.stored}")
+        if unmarked:
+            for figure in checked.unmarked:
+                print(f"{name}: {figure} is not marked")
+    print(f"{count} figures on {marked} pages {'agree with' if good else 'were compared with'} "
+          "the stored results")  # fmt: skip
+    if bare and not unmarked:
+        print(f"{bare} more have an interval but no mark; --unmarked prints them")
+    return good
+
+
+if __name__ == "__main__":
+    sys.exit(not verify("--write" in sys.argv, "--unmarked" in sys.argv))

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from searchgym_agents.lab.orderings.papers import ORDERINGS
 from searchgym_agents.lab.orderings.results import measure_arm, shown
-from searchgym_agents.lab.orderings.verdicts import verdict_of
+from searchgym_agents.lab.orderings.verdicts import ORDERINGS, verdict_of
 
 from .table import show
 

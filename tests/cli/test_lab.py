@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from searchgym_agents.lab.orderings import results
-from searchgym_agents.lab.orderings.papers import ORDERINGS
+from searchgym_agents.lab.orderings.verdicts import ORDERINGS
 from tests.cli.conftest import Cli
 
 

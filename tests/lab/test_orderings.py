@@ -16,7 +16,6 @@ from searchgym.types import Answer
 from searchgym_agents.lab.learning_bench import setting, warm
 from searchgym_agents.lab.orderings import results
 from searchgym_agents.lab.orderings.measurements import evidence, gradient, step_variance
-from searchgym_agents.lab.orderings.papers import ORDERINGS
 from searchgym_agents.lab.orderings.results import lines, measure, sentences, shown
 from searchgym_agents.lab.orderings.searches import (
     Half,
@@ -30,6 +29,7 @@ from searchgym_agents.lab.orderings.searches import (
 )
 from searchgym_agents.lab.orderings.training import Variant, learn, unmasked
 from searchgym_agents.lab.orderings.verdicts import (
+    ORDERINGS,
     VERDICTS,
     Arm,
     Comparison,

@@ -1,7 +1,7 @@
 """Published orderings of methods, measured again: which of two comes out ahead here.
 
-``ordering`` declares one (source, claim, arms, what is compared) and judges it by the figures of
-several seeds, ``published`` lists them all, ``measurements``, ``training`` and ``searching`` have
-the measurements, and ``results`` keeps what was measured in a file. ``searchgym lab --orderings``
+``papers.toml`` declares them (source, claim, arms, what is compared), ``verdicts`` judges one by
+the figures of several seeds, ``measurements``, ``training`` and ``searches`` have the
+measurements, and ``results`` keeps what was measured in a file. ``searchgym lab --orderings``
 prints the table.
 """

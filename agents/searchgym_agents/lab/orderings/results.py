@@ -15,10 +15,9 @@ from searchgym.errors import CardError, unknown
 from ..learning_results import NOTHING
 from ..results import resumed
 from .measurements import evidence, gradient, misled, step_variance
-from .papers import ORDERINGS
 from .searches import boundary, turns
 from .training import Variant, learn
-from .verdicts import Arm, Judgement, Ordering, verdict_of
+from .verdicts import ORDERINGS, Arm, Judgement, Ordering, verdict_of
 
 KIND = "pieces"
 """Key under which a result holds its measurements: piece → figures."""

@@ -100,13 +100,13 @@ class Hesitant(Asker):
 
 
 def turns(
-    seed: int, *, method: str | None, changes: Mapping[str, Any] | None = None,
+    seed: int, *, method: str | None = None, changes: Mapping[str, Any] | None = None,
     each: int = PAIR_EPISODES, **course: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Train the hesitant model by a recipe, and let it answer every question.
 
     Args:
-        method: A shipped recipe; None: it stays as it is.
+        method: A shipped recipe; default: the model stays as it is.
         changes: Slots of it that are another here.
         each: Episodes of a question after the training.
         course: Fields of :class:`Pairs`.

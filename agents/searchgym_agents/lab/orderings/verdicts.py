@@ -1,5 +1,7 @@
 """A published ordering: its declaration, and its verdict by the figures of several seeds.
 
+The declarations stand in ``papers.toml``, of which a table is an :class:`Ordering`.
+
 The seeds of an ordering's arms are paired: equal seeds have equal questions and equal beginnings.
 An interval is Student's t over these pairs (of the logarithm, for ratios), which with three seeds
 is wide, as it should be.
@@ -8,8 +10,10 @@ is wide, as it should be.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -120,9 +124,16 @@ class Ordering:
         }
 
 
-def below(first: tuple[str, str], second: tuple[str, str]) -> Comparison:
-    """The first figure is smaller, as a ratio."""
-    return Comparison(first, second, "ratio", most=1.0)
+def _published() -> dict[str, Ordering]:
+    tables = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
+    for table in tables.values():
+        table["arms"] = {name: Arm(**arm) for name, arm in table["arms"].items()}
+        table["compared"] = tuple(Comparison(**pair) for pair in table["compared"])
+    return {name: Ordering(name, **table) for name, table in tables.items()}
+
+
+ORDERINGS: Mapping[str, Ordering] = _published()
+"""Orderings by name, those that take seconds first."""
 
 
 Verdict = Literal["agree", "disagree", "undecided", "not measurable", "not measured"]

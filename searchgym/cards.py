@@ -27,7 +27,10 @@ __all__ = [
 
 Kind = Literal["envs", "corpora", "agents"]
 _KEYS: Mapping[Kind, tuple[frozenset[str], frozenset[str]]] = {  # required, optional
-    "envs": (frozenset({"id", "summary"}), frozenset({"aliases", "use", "vector_use", "kwargs"})),
+    "envs": (
+        frozenset({"id", "summary"}),
+        frozenset({"aliases", "use", "vector_use", "kwargs", "versions"}),
+    ),
     "corpora": (
         frozenset({"id", "kind", "summary"}),
         frozenset({"world", "wording", "data", "licence", "citation", "url", "size", "files",

@@ -13,7 +13,15 @@ from gymnasium.envs.registration import EnvSpec
 import searchgym  # noqa: F401  (registers)
 from searchgym.cards import Card, card, cards, catalog, read_card
 from searchgym.dialects import get_dialect
-from searchgym.envs import ENTRY_POINT, Options, SearchEnv, env_ids, ids_of, register_card
+from searchgym.envs import (
+    ENTRY_POINT,
+    Options,
+    SearchEnv,
+    env_ids,
+    ids_of,
+    register_card,
+    versions_of,
+)
 from searchgym.errors import CardError
 
 KINDS = ("envs", "corpora", "agents")
@@ -111,6 +119,17 @@ def test_the_expected_ids_are_registered() -> None:
     named = {"SearchQA", "SimpleQA", "MultiHopQA", "LongSearchQA", *REAL}
     assert {f"searchgym/{name}-v0" for name in named} <= ids
     assert ids <= set(gym.registry)
+
+
+def test_versions_change_what_their_card_says_they_change() -> None:
+    for item in GENERATED:
+        assert set(versions_of(item)) == {env_id.replace("-v0", "-v1") for env_id in ids_of(item)}
+        for env_id, changes in versions_of(item).items():
+            assert dict(changes) == {"corpus": "encyclopedia-v1"}
+            assert gym.spec(env_id).kwargs == {**item.body["kwargs"], **changes}
+    assert gym.spec("MultiHopQA-v1").kwargs == gym.spec("searchgym/MultiHopQA-v1").kwargs
+    assert "searchgym/MultiHopQA-v1" in env_ids()
+    assert "MultiHopQA-v1" not in env_ids(), "short ids are for gym.make alone"
 
 
 @pytest.mark.parametrize("env_id", env_ids())

@@ -48,6 +48,7 @@ OWN: dict[str, Any] = {"corpus": CORPUS, "tasks": list(TASKS), "max_turns": 4}
 
 REAL = {s.id for s in status(verify=False)}
 GENERATED = {i for i in env_ids() if gym.spec(i).kwargs.get("corpus", "encyclopedia") not in REAL}
+GENERATED -= {i.replace("-v1", "-v0") for i in GENERATED if "-v1" in i}
 assert len(GENERATED) > 5, "the catalogue is empty; nothing would be tested"
 
 

@@ -329,16 +329,23 @@ def _idle(name: str) -> list[str]:
 
 
 def _environment(name: str) -> tuple[dict[str, Any], str]:
-    from ..envs.registration import ENTRY_POINT, ids_of
+    from ..envs.registration import ENTRY_POINT, ids_of, versions_of
     from ..envs.spaces import MAX_TEXT, FreeText
 
     spec = gym.spec(name)
     facts: dict[str, Any] = {"id": name, "kind": "envs", "entry point": spec.entry_point}
     text = ""
     for card in cards("envs").values():
-        if name in ids_of(card):
-            also = [i for i in ids_of(card) if i != name]
-            facts |= {"also": also, "summary": card.summary, "folder": str(card.folder)}
+        if name in (ids := (*ids_of(card), *versions_of(card))):
+            version = name.rpartition("-")[2]
+            also = [i for i in ids if i != name and i.endswith(version)]
+            others = [i for i in ids if not i.endswith(version)]
+            facts |= {
+                "also": also,
+                "other versions": others,
+                "summary": card.summary,
+                "folder": str(card.folder),
+            }
             text = _readme_summary(read_card(card.folder, "envs"))
     if spec.entry_point == ENTRY_POINT:
         space = repr(FreeText(MAX_TEXT))

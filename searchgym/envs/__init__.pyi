@@ -6,6 +6,7 @@ from .registration import ENTRY_POINT as ENTRY_POINT
 from .registration import env_ids as env_ids
 from .registration import ids_of as ids_of
 from .registration import register_card as register_card
+from .registration import versions_of as versions_of
 from .search import SearchEnv as SearchEnv
 from .session import METRICS as METRICS
 from .session import Session as Session

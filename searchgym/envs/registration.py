@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import warnings
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -25,25 +27,41 @@ def ids_of(card: Card) -> tuple[str, ...]:
     return (card.id, *card.body.get("aliases", ()))
 
 
-def _short_ids(card: Card) -> tuple[str, ...]:
+def versions_of(card: Card) -> Mapping[str, Mapping[str, Any]]:
+    """The ids of a card's other versions, and what each changes of its keywords: the table
+    ``[versions.v1]`` of ``SearchQA-v0`` makes ``SearchQA-v1``, asked by the same card."""
+    return {
+        f"{env_id.rpartition('-')[0]}-{version}": changes
+        for version, changes in card.body.get("versions", {}).items()
+        for env_id in ids_of(card)
+    }
+
+
+def _short_ids(ids: Collection[str]) -> tuple[str, ...]:
     """Ids under which one of our environments is registered besides: without the namespace, so that
     ``gym.make("searchgym:HotpotQA-v0")`` works. Another package's environment of that name stays.
     """
-    short = card.id.removeprefix(NAMESPACE)
-    taken = short in ids_of(card) or (short in gym.registry and short not in _SHORT)
-    return () if taken else (short,)
+    short = {env_id.removeprefix(NAMESPACE) for env_id in ids}.difference(ids)
+    return tuple(sorted(s for s in short if s not in gym.registry or s in _SHORT))
 
 
 def register_card(card: Card) -> None:
-    """Register one environment card; entry points are strings, so nothing is imported.
+    """Register one environment card and its versions; entry points are strings, so nothing is
+    imported.
 
     ``CardError`` if another environment has its id already.
     """
     kwargs: dict[str, Any] = dict(card.body.get("kwargs", {}))
+    _register(card, ids_of(card), kwargs)
+    for env_id, changes in versions_of(card).items():
+        _register(card, (env_id,), {**kwargs, **changes})
+
+
+def _register(card: Card, ids: Collection[str], kwargs: dict[str, Any]) -> None:
     entry = card.body.get("use", ENTRY_POINT)
-    short = _short_ids(card)
+    short = _short_ids(ids)
     _SHORT.update(short)
-    for env_id in (*ids_of(card), *short):
+    for env_id in (*ids, *short):
         if (there := gym.registry.get(env_id)) is not None:
             if (there.entry_point, there.kwargs) == (entry, kwargs):
                 continue
@@ -72,11 +90,15 @@ def register_catalog() -> None:
     """Register every card under ``envs/``."""
     for card in cards("envs").values():
         register_card(card)
+    older = "|".join(sorted(i for c in cards("envs").values() if versions_of(c) for i in ids_of(c)))
+    # Gymnasium calls them out of date; they are the same questions of worlds of another kind.
+    told = rf".*environment ({NAMESPACE})?({older.replace(NAMESPACE, '')}) is out of date"
+    warnings.filterwarnings("ignore", told, DeprecationWarning)
 
 
 def env_ids() -> list[str]:
-    """All ids registered from the catalogue, aliases included."""
-    return [name for card in cards("envs").values() for name in ids_of(card)]
+    """All ids registered from the catalogue, aliases and versions included."""
+    return [name for card in cards("envs").values() for name in (*ids_of(card), *versions_of(card))]
 
 
 def env_id(name: str) -> str:

@@ -14,7 +14,10 @@ from ..objects import bare_hint, is_path
 from .checks import check_rules, check_schema
 from .schema import EntityType, Phrases, Property, Rule, Schema
 
-_TOP = ("name", "types", "relations", "attributes", "rules", "distractors", "distractors_heldout")
+_TOP = (
+    "extends", "name", "types", "relations", "attributes", "rules", "distractors",
+    "distractors_heldout",
+)  # fmt: skip
 _TYPE = {
     "noun": str, "plural": str, "share": float, "names": str, "lead": list, "lead_heldout": list,
     "hub": bool, "facets": list, "pronouns": list, "reference": str, "alias": str,
@@ -69,6 +72,8 @@ def schema_path(source: str | Path) -> Path:
 def load_schema(source: str | Path | Mapping[str, Any]) -> Schema:
     """Load a schema from a TOML file, a mapping of the same shape, or a shipped world's id.
 
+    A file may say ``extends = "encyclopedia"`` and state only what it changes of that world.
+
     Raises ``WorldError`` naming everything that is wrong: misspelt keys or types, too few or
     overlapping phrasings, a relation that no world could satisfy.
     """
@@ -80,11 +85,31 @@ def load_schema(source: str | Path | Mapping[str, Any]) -> Schema:
 
 @lru_cache(maxsize=8)  # a training asks for the same schema with every world
 def _of_file(where: str, content: bytes) -> Schema:
+    return _build(_tables(where, content), where)
+
+
+def _tables(where: str, content: bytes) -> Mapping[str, Any]:
+    """The tables of a file, laid over those of the shipped world that it ``extends``: a key of a
+    table replaces the same key, and what is not there stays."""
     try:
         data = tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # no TOML, or no UTF-8
         raise WorldError(f"{where}: not valid TOML: {error}") from None
-    return _build(data, where)
+    if (name := data.pop("extends", None)) is None:
+        return data
+    known = [world for world in shipped_worlds() if str(schema_path(world)) != where]
+    if name not in known:
+        raise WorldError(f"{where}: extends: {unknown('world', str(name), known)}")
+    path = schema_path(name)
+    return _laid_over(_tables(str(path), path.read_bytes()), data)
+
+
+def _laid_over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {**base, **{
+        key: _laid_over(base[key], value)
+        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping) else value
+        for key, value in changes.items()
+    }}  # fmt: skip
 
 
 def schema_to_dict(schema: Schema) -> dict[str, Any]:

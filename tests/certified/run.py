@@ -31,8 +31,9 @@ from envdoctor.types import Case, Score, Severity
 from gradecheck.completion_attacks import run_all
 
 import searchgym
+from searchgym.cards import cards
 from searchgym.dialects import get_dialect
-from searchgym.envs import env_ids
+from searchgym.envs import ids_of
 from searchgym.errors import DataError
 from searchgym.types import Answer, Task
 
@@ -43,7 +44,8 @@ PROGRAMS = ("rl-envdoctor", "gradecheck", "nenyax")
 def answered_ids() -> list[str]:
     """Environments in which answers are paid: these programs forge answers, and in the others (a
     query is rewritten and its ranking paid) there is none to forge."""
-    return [name for name in env_ids() if not gym.spec(name).kwargs.get("one_search")]
+    names = [name for item in cards("envs").values() for name in ids_of(item)]
+    return [name for name in names if not gym.spec(name).kwargs.get("one_search")]
 
 
 class Player:

@@ -45,6 +45,7 @@ def test_show_knows_every_kind_of_id(cli: Cli, name: str) -> None:
 def test_show_an_environment(cli: Cli) -> None:
     facts = cli("show", "SearchQA-v0", "--json").json
     assert facts["also"] == ["searchgym/SearchQA-v0"]
+    assert facts["other versions"] == ["searchgym/SearchQA-v1", "SearchQA-v1"]
     assert facts["kwargs"]["corpus"] == "encyclopedia"
     assert "FreeText" in facts["action space"]
     assert "generated encyclopedia" in facts["description"]

@@ -12,10 +12,10 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 import searchgym
-from searchgym.cards import card
+from searchgym.cards import card, cards
 from searchgym.corpora import status
 from searchgym.envs.checker import check_env, check_vector_env
-from searchgym.envs.registration import env_ids
+from searchgym.envs.registration import env_ids, versions_of
 from searchgym.errors import DataError
 
 pytestmark = pytest.mark.contract
@@ -26,7 +26,10 @@ def searches_all(env_id: str) -> bool:
     return card("corpora", gym.spec(env_id).kwargs["corpus"]).body.get("data") == {"corpus": []}
 
 
-IDS = sorted(env_ids(), key=searches_all)
+NEWER = {v for item in cards("envs").values() for v in versions_of(item)}
+OLDER = {v.replace("-v1", "-v0") for v in NEWER} - {"SearchQA-v0", "searchgym/DerivedQA-v0"}
+"""Older versions differ by their world alone; two of them stand for the others."""
+IDS = sorted(set(env_ids()) - OLDER, key=lambda env_id: (searches_all(env_id), env_id))
 assert len(IDS) > 10, "the catalogue is empty; nothing would be tested"
 
 

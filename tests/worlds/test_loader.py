@@ -57,6 +57,21 @@ def test_toml_file_and_its_errors(tmp_path: Path) -> None:
         load_schema(tmp_path / "missing.toml")
 
 
+def test_a_file_states_what_it_changes_of_a_shipped_world(tmp_path: Path) -> None:
+    path = tmp_path / "schema.toml"
+    path.write_text(
+        'extends = "research"\nname = "mine"\n[relations.advisor]\ngap = 0.1\n', encoding="utf-8"
+    )
+    base, mine = schema_to_dict(load_schema("research")), schema_to_dict(load_schema(path))
+    assert mine["name"] == "mine"
+    assert mine["relations"]["advisor"].pop("gap") == 0.1
+    assert base["relations"]["advisor"].pop("gap") == 0.05
+    assert {**mine, "name": "research"} == base
+    path.write_text('extends = "reserch"\n', encoding="utf-8")
+    with pytest.raises(WorldError, match=r"extends: unknown world 'reserch'.*'research'"):
+        load_schema(path)
+
+
 def test_like_borrows_a_kind_of_wording_as_a_whole() -> None:
     data = small()
     home = data["relations"]["home"]

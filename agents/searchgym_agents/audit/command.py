@@ -234,8 +234,8 @@ def _prove(
         made = world(name, split, settings)
     with working(f"building {count} tasks of {len(FAMILIES.shipped)} families …"):
         built = build_tasks(
-            made.world, made.corpus, counts={**dict.fromkeys(FAMILIES.shipped, count), "at_most": True},
-            seed=made.seed,
+            made.world, made.corpus, seed=made.seed,
+            counts={**dict.fromkeys(FAMILIES.shipped, count), "at_most": True},
             wording_seed=made.wording_seed, phrasing=made.phrasing, split=split,
         )  # fmt: skip
     with working("proving …"):

@@ -115,6 +115,16 @@ def ground(
     return GroundedTasks(tuple(tasks), withheld, dict(builder.refused), dict(made))
 
 
+def split_of(title: str) -> str:
+    """The split whose tasks may ask of pages of a title."""
+    drawn, end = unit(derive(0, "split of a page", title)), 0.0
+    for split, share in SHARES.items():
+        end += share
+        if drawn < end:
+            return split
+    return "test"
+
+
 def _task(key: str, split: Split, family: str, draft: Item, queries: tuple[str, ...]) -> Task:
     meta = {"rule": draft.rule, "titles": [page.title for page in draft.pages]}
     if draft.asked:
@@ -159,12 +169,7 @@ class _Builder:
     # -- drafts ----------------------------------------------------------------------------------
     def own(self, page: TextPage) -> bool:
         """Check that a page is of the split."""
-        drawn, end = unit(derive(0, "split of a page", page.title)), 0.0
-        for split, share in SHARES.items():
-            end += share
-            if drawn < end:
-                return split == self.split
-        return self.split == "test"
+        return split_of(page.title) == self.split
 
     def links(self) -> list[Hop]:
         if self._links is None:

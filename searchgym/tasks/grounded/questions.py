@@ -182,14 +182,14 @@ class Questions:
             if end < 0 or not 40 < len(sentence) < 260:
                 continue
             body = re.sub(r" ?\([^()]*\)", "", sentence[end:])
-            spans = self._spans(body, page)
+            spans = self.spans(body, page)
             if not spans or re.search(r"\b(?:he|she|his|her|their|its|this|these)\b", body[:25]):
                 continue
             start, stop = spans[int(self.rng.integers(len(spans)))]
             return self._gap(page, str(subject), body, start, stop)
         return None
 
-    def _spans(self, body: str, page: TextPage) -> list[tuple[int, int]]:
+    def spans(self, body: str, page: TextPage) -> list[tuple[int, int]]:
         """Start and end of the names, dates and numbers of a sentence that can be asked for."""
         rules, own = self.rules, normalise_answer(page.name)
         kinds = "|".join(e.pattern for e in (rules.date, rules.year, rules.number, rules.name))

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from searchgym import utils
 from searchgym.utils import collecting_later
 
 
 @pytest.fixture(autouse=True)
-def frozen_again() -> Iterator[None]:
+def frozen_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What these tests unfreeze: the tests are faster if the collector leaves it alone."""
+    monkeypatch.setattr(utils, "_others_freeze", False)
     before = gc.get_freeze_count()
     yield
     if before:
@@ -32,6 +34,7 @@ def test_the_collector_is_as_it_was_and_what_was_frozen_stays(on: bool) -> None:
         assert not gc.isenabled()
     assert gc.isenabled() == on
     assert gc.get_freeze_count() >= frozen - len(kept)
+    assert utils._others_freeze == on  # it need not be counted again
     gc.unfreeze()
     (gc.enable if was else gc.disable)()
 

@@ -67,6 +67,19 @@ def audit(
     shown: Annotated[
         int, typer.Option("--list", min=0, help="Show so many unanswerable questions.")
     ] = 10,
+    shortcuts: Annotated[
+        bool,
+        typer.Option(
+            "--shortcuts", help="Shares of questions that are easier than they look."
+        ),
+    ] = False,
+    rare: Annotated[
+        int, typer.Option(min=0, help="Passages that hold an exposed constant, with --shortcuts.")
+    ] = 3,
+    closed_book: Annotated[
+        str | None,
+        typer.Option(help="Generator asked without passages: a name, or options as JSON."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Also write everything: a .json or .csv file.")
     ] = None,
@@ -78,7 +91,9 @@ def audit(
 
     A scripted searcher asks for the question, the names in it, titles it has been shown, and gold
     queries where the task has some, choosing best: an upper bound for agents that search so.
-    [bold]--set[/bold] gives options of the environment, or of the world with --prove.
+    [bold]--shortcuts[/bold] measures the risks of FORT-Searcher instead: one clue finds all, one
+    page states all, constants are exposed, the answer is known before. [bold]--set[/bold] gives
+    options of the environment, or of the world with --prove.
     """
     from searchgym.cli.options import json_or_text
     from searchgym.engines.registry import build_engine
@@ -107,6 +122,11 @@ def audit(
         searches = build_engine(spec, passages, world)
     if searches.needs_task and "degraded" not in searches.fingerprint:
         raise EngineError(f"engine {engine!r} is told the answers: it says nothing of a corpus")
+    if shortcuts:
+        _measure_shortcuts(
+            chosen, passages, searches, k, rare, json_or_text(closed_book), as_json, out
+        )
+        return
     with progress("searching", len(chosen), "questions") as advance:
         report = measure_answerability(
             chosen, passages, searches, k=k, turns=turns, name=name, progress=advance
@@ -209,6 +229,40 @@ def _print(report: AnswerabilityReport, shown: int) -> None:
         )  # fmt: skip
 
 
+def _measure_shortcuts(
+    tasks: list[Task], corpus: Corpus, engine: Any, k: int, rare: int, closed_book: Any,
+    as_json: bool, out: Path | None,
+) -> None:  # fmt: skip
+    from searchgym.llms.registry import build_generator
+
+    from .report import write_report
+    from .shortcuts import find_shortcuts, rates
+
+    generator = build_generator(closed_book) if closed_book else None
+    with working(f"looking for shortcuts of {len(tasks):,} questions …"):
+        found = find_shortcuts(tasks, corpus, engine, k=k, rare=rare, closed_book=generator)
+    shares = rates(found)
+    record = {
+        "corpus": corpus.name, "digest": corpus.digest, "engine": engine.fingerprint,
+        "k": k, "rare": rare, "closed_book": generator.fingerprint if generator else None,
+        "shares": {group: {risk: part._asdict() for risk, part in risks.items()}
+                   for group, risks in shares.items()},
+    }  # fmt: skip
+    if out is not None:
+        rows = [finding._asdict() for finding in found]
+        write_report(out, rows, {**record, "questions": rows})
+        say(f"wrote {out}")
+    if as_json:
+        print_json(record)
+        return
+    rows = [
+        {"questions": group, "judged": next(iter(risks.values())).n,
+         **{risk: f"{share.mean:.3f}" if share.n else None for risk, share in risks.items()}}
+        for group, risks in shares.items()
+    ]  # fmt: skip
+    print_table(f"Shortcuts of {len(found):,} questions, k={k}: shares", rows)
+
+
 def _some(verdicts: list[Verdict], number: int) -> list[Verdict]:
     """A few of every reason in turn."""
     by_reason: dict[str, list[Verdict]] = {}
@@ -256,5 +310,6 @@ audit.epilog = examples(  # type: ignore[attr-defined]
     "searchgym audit nq --corpus hotpotqa --engine dense -n 200",
     "searchgym audit my-questions.jsonl --corpus notes/",
     "searchgym audit MultiHopQA-v0 --json",
+    "searchgym audit musique --shortcuts",
     "searchgym audit encyclopedia --prove --count 50",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -120,19 +120,24 @@ class AnswerabilityReport:
         Raises:
             DataError: another ending.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".json":
-            text = json.dumps(_no_nan(self.to_json()), ensure_ascii=False, indent=1)
-            path.write_text(text, encoding="utf-8")
-        elif path.suffix == ".csv":
-            rows = [{**asdict(v), "queries": " | ".join(v.queries)} for v in self.verdicts]
-            with path.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, fieldnames=list(Verdict.__slots__))
-                writer.writeheader()
-                writer.writerows(rows)
-        else:
-            raise DataError(f"{path}: reports are written as {' or '.join(FORMATS)}")
+        rows = [{**asdict(v), "queries": " | ".join(v.queries)} for v in self.verdicts]
+        write_report(path, rows, self.to_json())
         return path
+
+
+def write_report(path: Path, rows: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> None:
+    """Write the record (``.json``) or the rows (``.csv``); ``DataError`` for another ending."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".json":
+        text = json.dumps(_no_nan(record), ensure_ascii=False, indent=1)
+        path.write_text(text, encoding="utf-8")
+    elif path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0] if rows else ()))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        raise DataError(f"{path}: reports are written as {' or '.join(FORMATS)}")
 
 
 def measure_answerability(
@@ -161,7 +166,7 @@ def _record(share: Interval) -> dict[str, Any]:
 
 
 def _no_nan(value: Any) -> Any:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _no_nan(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_no_nan(inner) for inner in value]

@@ -122,14 +122,8 @@ def search(
         if not open_:
             return
         todo = [(s, q) for s in open_ for q in s.queries() if q not in s.answers]
-        batch = [
-            Query(q, k, CallContext(derive(turn, s.task.id, q), s.task.id, {}, None, s.task))
-            for s, q in todo
-        ]
-        for (s, q), result in zip(todo, run_batch(engine, batch) if batch else (), strict=True):
-            if isinstance(result, Failure):
-                raise EngineError(f"query {q!r} failed ({result.kind}): {result.message}")
-            ranking: Ranking = result
+        found = rankings(engine, [(s.task, q) for s, q in todo], k, turn)
+        for (s, q), ranking in zip(todo, found, strict=True):
             s.answers[q] = tuple(hit.passage.id for hit in ranking)
             s.titles |= {hit.passage.id: hit.passage.title for hit in ranking}
         for s in open_:
@@ -138,3 +132,18 @@ def search(
             progress(sum(s.done or s.spent for s in open_))
     if progress is not None:
         progress(sum(not s.done and not s.spent for s in sought))
+
+
+def rankings(
+    engine: SearchEngine, asked: Sequence[tuple[Task, str]], k: int, turn: int = 0
+) -> list[Ranking]:
+    """What an engine finds for each task's query; ``EngineError`` if one failed."""
+    batch = [
+        Query(q, k, CallContext(derive(turn, task.id, q), task.id, {}, None, task))
+        for task, q in asked
+    ]
+    found = run_batch(engine, batch) if batch else ()
+    for (_, q), result in zip(asked, found, strict=True):
+        if isinstance(result, Failure):
+            raise EngineError(f"query {q!r} failed ({result.kind}): {result.message}")
+    return list(found)

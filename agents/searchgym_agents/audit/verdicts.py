@@ -77,7 +77,7 @@ def judge(
         EngineError: a query failed.
     """
     index = AnswerIndex(corpus)
-    pages = _pages(corpus)
+    pages = titled(corpus)
     from_corpus: list[Verdict | Sought] = [_from_corpus(task, index, pages) for task in tasks]
     sought = [s for s in from_corpus if isinstance(s, Sought)]
     if progress is not None:
@@ -95,7 +95,7 @@ def _from_corpus(task: Task, index: AnswerIndex, pages: dict[str, str]) -> Verdi
     """Return what the corpus alone decides; else what has to be searched for."""
     if task.should_abstain:
         return _told(task, "not judged", "to be refused")
-    gold, absent = _gold(task, index.corpus, pages)
+    gold, absent = gold_passages(task, index.corpus, pages)
     aggregated = is_aggregated(task)
     places = [] if aggregated else index.places(task.answers)
     kind: Kind = "aggregated" if aggregated else "stated"
@@ -137,7 +137,7 @@ def _told(
     )  # fmt: skip
 
 
-def _gold(task: Task, corpus: Corpus, pages: dict[str, str]) -> tuple[list[str], list[str]]:
+def gold_passages(task: Task, corpus: Corpus, pages: dict[str, str]) -> tuple[list[str], list[str]]:
     """(gold passages in the corpus, those that are missing); pages count where a set names only
     their titles, each by its first passage."""
     if task.evidence:
@@ -148,7 +148,7 @@ def _gold(task: Task, corpus: Corpus, pages: dict[str, str]) -> tuple[list[str],
     return [p for p in known.values() if p], [t for t, p in known.items() if not p]
 
 
-def _pages(corpus: Corpus) -> dict[str, str]:
+def titled(corpus: Corpus) -> dict[str, str]:
     """Normalised title → its first passage."""
     passage_of: dict[str, str] = {}
     for passage in corpus:

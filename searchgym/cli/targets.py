@@ -145,10 +145,9 @@ def corpus_and_world(
     """The passages, and the world behind them where they are generated. ``split``: by default
     train of a world, public of a real set."""
     if name.startswith("kg:"):
-        from ..kgs.corpus import kg_corpus
-        from ..kgs.files import load_kg
+        from ..envs.sources import kg_source
 
-        return kg_corpus(load_kg(name)), None
+        return kg_source(name, data_dir), None  # type: ignore[return-value]
     source_card = corpus_card(name)
     if source_card is None:
         from ..corpora.load import load_corpus

@@ -1,4 +1,4 @@
-"""``searchgym tasks``: makes questions from any text."""
+"""``searchgym tasks``: makes questions and knowledge graphs from any text."""
 
 from __future__ import annotations
 
@@ -93,3 +93,31 @@ def make(
     reasons = sorted(made.refused.items(), key=lambda item: -item[1])
     say("refused: " + "; ".join(f"{reason} {number:,}" for reason, number in reasons))
     say(f"{len(made.tasks):,} tasks are in {out}")
+
+
+@register("tasks graph")
+@with_examples("searchgym tasks graph notes/ --out notes-graph/")
+def graph(
+    corpus: Annotated[str, typer.Argument(help="A folder, a file, or a corpus card's name.")],
+    out: Annotated[Path, typer.Option(help="Folder for triples.jsonl and entities.jsonl.")],
+    data_dir: DataDir = None,
+) -> None:
+    """Write the facts that a corpus states as a knowledge graph, each with its sentence.
+
+    Search it with corpus="kg:OUT"; corpus="kg:CORPUS" reads the facts anew.
+    """
+    from collections import Counter
+
+    from ..envs.sources import facts_of
+
+    with working(f"reading {corpus} …"):
+        facts = facts_of(corpus, str(data_dir) if data_dir else None)
+        facts.save(out)
+    counts = Counter(statement.relation for statement in facts.statements)
+    shown = {s.relation: s for s in reversed(facts.statements)}
+    rows = [
+        {"relation": relation, "facts": n, "such as": f"{shown[relation].head}: "
+         f"{shown[relation].tail}"} for relation, n in counts.most_common()
+    ]  # fmt: skip
+    print_table(f"{len(facts.statements):,} facts of {len(facts.entities):,} articles", rows)
+    say(f'{out} holds them; search with corpus="kg:{out}"')

@@ -29,6 +29,7 @@ from .info import public_id
 if TYPE_CHECKING:
     from ..kgs.corpus import KGCorpus
     from ..tasks.draft import Family
+    from ..tasks.grounded import TextFacts
     from .options import Options
 
 C = TypeVar("C", bound=Corpus)
@@ -258,8 +259,9 @@ def _engine(spec: Any, corpus: Corpus, world: World | None = None) -> SearchEngi
 
 
 def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
-    """The passages of a knowledge graph, if ``source`` names one: "kg:PATH", a card of kind
-    "graph", a graph, or its corpus."""
+    """The passages of a knowledge graph, if ``source`` names one: "kg:PATH" of triples, "kg:" and a
+    folder of text or a set, whose facts are read, a card of kind "graph", a graph, or its
+    corpus."""
     if not isinstance(source, str):
         from ..kgs.corpus import KGCorpus, kg_corpus
         from ..kgs.graph import KnowledgeGraph
@@ -269,9 +271,12 @@ def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
         return source if isinstance(source, KGCorpus) else None
     if source.startswith(KG_PREFIX):
         from ..kgs.corpus import kg_corpus
-        from ..kgs.files import load_kg
+        from ..kgs.files import is_kg, load_kg
 
-        return kg_corpus(load_kg(source))
+        name = source.removeprefix(KG_PREFIX)
+        if is_kg(Path(name)) or not (Path(name).is_dir() or name in cards("corpora")):
+            return kg_corpus(load_kg(source))
+        return kg_corpus(facts_of(name, data_dir).graph())
     if is_files(source):
         return None
     corpus_card = card("corpora", source)
@@ -281,6 +286,19 @@ def kg_source(source: Any, data_dir: Any = None) -> KGCorpus | None:
     from ..kgs.files import load_kg_card
 
     return kg_corpus(load_kg_card(corpus_card, data_dir))
+
+
+def facts_of(name: str, data_dir: Any = None) -> TextFacts:
+    """The facts that a folder of text or a real set states."""
+    from ..corpora.data import descriptions
+    from ..tasks.grounded import read_facts
+    from .options import Options
+
+    folder = f"{name}/" if Path(name).is_dir() else name
+    found = text_source(folder, Options(corpus=name, data_dir=data_dir))
+    if found is None:
+        raise CardError(f"{name} is a generated world; engine='graph' knows its facts as they are")
+    return read_facts(found, name=found.name, descriptions=descriptions(found.name, data_dir))
 
 
 KG_TASKS = {"simple": 100, "chain": 100}

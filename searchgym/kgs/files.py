@@ -41,7 +41,8 @@ def load_kg(
 
     Triples are tab-separated ``head relation tail`` (.tsv, .txt) or JSON lines (.jsonl), gzipped if
     the name ends in .gz. A TSV header and JSON keys may use the names in ``COLUMNS``; a column
-    "split" says where a triple belongs, other columns are left alone. ``entities`` (in a folder:
+    "split" says where a triple belongs, a key "literal" that is true makes values of the tails of
+    its relation, other columns are left alone. ``entities`` (in a folder:
     ``entities.*``) gives ids their labels: JSON lines with ``id``, ``label`` and optionally
     ``description`` and ``aliases``, or TSV rows ``id, label[, description]``.
 
@@ -63,8 +64,9 @@ def load_kg(
     if path.suffix.lower() == ".graphml":
         return _graphml(path, name)
     known = dict(read_entities(Path(entities))) if entities else {}
-    triples = read_triples(path, splits=splits)
-    return from_triples(triples, name=name, entities=known, literals=literals)
+    marked = set(literals)
+    triples = list(read_triples(path, splits=splits, literals=marked))
+    return from_triples(triples, name=name, entities=known, literals=marked)
 
 
 def load_kg_card(
@@ -87,9 +89,10 @@ def load_kg_card(
 
 
 def read_triples(
-    path: Path, *, splits: Collection[str] | None = None
+    path: Path, *, splits: Collection[str] | None = None, literals: set[str] | None = None
 ) -> Iterator[tuple[str, str, str]]:
-    """(head, relation, tail) per line, in order; see :func:`load_kg`."""
+    """(head, relation, tail) per line, in order; see :func:`load_kg`. Relations whose tails are
+    marked as values are added to ``literals``."""
     rows = _tsv(path) if is_tsv(path) else _jsonl(path)
     for where, record in rows:
         if splits is not None:
@@ -98,6 +101,8 @@ def read_triples(
             if record[SPLIT] not in splits:
                 continue
         head, relation, tail = (_part(record, key, where) for key in COLUMNS)
+        if literals is not None and record.get("literal") is True:
+            literals.add(relation)
         yield head, relation, tail
 
 
@@ -181,6 +186,11 @@ def _graphml(path: Path, name: str) -> KnowledgeGraph:
     except (nx.NetworkXError, SyntaxError, ValueError, KeyError) as error:
         raise DataError(f"{path}: not GraphML: {error}") from error
     return from_networkx(graph, name=name)
+
+
+def is_kg(path: Path) -> bool:
+    """Return whether a path holds triples: a file, or a folder with ``triples.*`` in it."""
+    return path.is_file() or any(path.glob("triples.*"))
 
 
 def _one_of(folder: Path, stem: str, *, required: bool) -> Path | None:

@@ -14,7 +14,7 @@ import searchgym
 from searchgym.cli import build
 from searchgym.engines import build_engine
 from searchgym.errors import CardError, TaskError
-from searchgym.tasks.grounded import FAMILIES, GroundedTasks, ground
+from searchgym.tasks.grounded import FAMILIES, GroundedTasks, ground, read_facts
 from searchgym.tasks.grounded.language import language
 from searchgym.tasks.grounded.pages import Pages, TextPage
 from searchgym.text import normalise_answer
@@ -209,3 +209,39 @@ def test_two_thousand_tasks_of_real_passages_in_half_a_minute(data_dir: Path) ->
     made = ground(passages, counts, build_engine("bm25", passages).search)
     assert len(made.tasks) == 2000
     assert time.thread_time() - started < 60
+
+
+def test_facts_are_a_graph_that_is_searched_and_asked(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for passage in corpus():
+        (notes / f"{passage.title}.md").write_text(f"# {passage.title}\n\n{passage.text}\n")
+    said = CliRunner().invoke(build(), ["tasks", "graph", f"{notes}", "--out", f"{notes}-graph"])
+    assert said.exit_code == 0, said.output
+    read = (tmp_path / "notes-graph/triples.jsonl").read_text().splitlines()
+    assert any('"tail": "Ida Holm"' in line and "directed by Ida Holm" in line for line in read)
+    asked = {}
+    for source in (f"kg:{notes}", f"kg:{notes}-graph"):
+        env = gym.make("SearchQA-v0", corpus=source, engine="graph").unwrapped
+        chains = [t for t in env.tasks if t.family == "chain"]
+        assert chains
+        result = searchgym.evaluate(searchgym.OracleAgent(env.tasks), env)
+        assert result.means["em"].mean == 1.0
+        asked[source] = {t.question: t.answers for t in env.tasks}
+        hits = env.engine.search(["director of Glass Orchard"], 3)[0]
+        assert {"Glass Orchard (film)", "Ida Holm"} & {hit.passage.title for hit in hits}
+    first, second = asked.values()
+    assert first == second
+
+
+def test_a_namesake_is_no_entity_of_the_graph() -> None:
+    passages = [
+        Passage("a", "Heat", "Heat is a 1995 film directed by Eve Stone in the town of Odda.", ""),
+        Passage("b", "Eve Stone", "Eve Stone is a quarry near nothing. It was opened in 1850.", ""),
+    ]
+    facts = read_facts(passages)
+    assert {(s.relation, s.tail) for s in facts.statements if s.head == "Heat"} == {
+        ("release year", "1995")
+    }
+    with pytest.raises(TaskError, match="no sentence"):
+        read_facts([Passage("a", "Heat", "nothing here", "")])

@@ -28,6 +28,8 @@ class Relation(NamedTuple):
     ask: tuple[str, ...]
     noun: tuple[str, ...]
     clause: tuple[str, ...]
+    label: str
+    """Its name in a knowledge graph."""
 
 
 class Language:
@@ -93,6 +95,7 @@ class Language:
                 body.get("time", False),
                 self.expression(body["pattern"]) if "pattern" in body else None,
                 *(tuple(body.get(form, ())) for form in ("ask", "noun", "clause")),
+                body.get("label", name.replace("_", " ")),
             )
             for name, body in table["relations"].items()
         }

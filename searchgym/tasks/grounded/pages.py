@@ -268,7 +268,7 @@ class Pages:
         """Check that a value is a name of its own and does not go on after where it was cut."""
         rules, own, bare = self.rules, normalise_answer(page.name), normalise_answer(value)
         joined = re.match(r"['’–-]\w|\"?['’]s\b| ?& ?[A-Z]|/\w| \d|: [A-Z]", after)
-        goes_on = joined or rules.cut.match(after)
+        goes_on = joined or (not value[-1].isdigit() and rules.cut.match(after))
         opener = value.split()[0] in rules.openers
         known = rules.nation.fullmatch(value) or rules.month.fullmatch(value)
         return not (

@@ -20,7 +20,7 @@ ALIAS = "other_name"
 """Relation whose values are names of the page itself."""
 
 
-class Statement(NamedTuple):
+class StatedFact(NamedTuple):
     """A fact, and the sentence that states it."""
 
     head: str
@@ -37,7 +37,7 @@ class TextFacts(NamedTuple):
 
     name: str
     entities: Mapping[str, Entity]
-    statements: tuple[Statement, ...]
+    statements: tuple[StatedFact, ...]
 
     def graph(self) -> KnowledgeGraph:
         """The graph, to be given as ``corpus=``."""
@@ -78,7 +78,7 @@ def read_facts(
     for page in pages.all:
         texts.setdefault(page.title, []).append(page.text)
     aliases = {title: [bare_title(title)] if bare_title(title) != title else [] for title in texts}
-    statements: dict[tuple[str, str, str], Statement] = {}
+    statements: dict[tuple[str, str, str], StatedFact] = {}
     for page in pages.all:
         for fact in page.facts.values():
             if fact.relation == ALIAS:
@@ -90,7 +90,7 @@ def read_facts(
                 if tail and tail != page.title:
                     key = page.title, pages.rules.relations[fact.relation].label, tail
                     sentence = page.sentences[fact.sentence]
-                    statements.setdefault(key, Statement(*key, literal, page.id, sentence))
+                    statements.setdefault(key, StatedFact(*key, literal, page.id, sentence))
     if not statements:
         raise TaskError(f"{name}: no sentence of its pages states a fact that the rules know")
     entities = {

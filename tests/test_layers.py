@@ -52,6 +52,17 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+def statements(node: ast.AST, *, executed: bool = False) -> Iterator[ast.AST]:
+    """The statements within a node, without the many expressions of which none is an import; of
+    those ``executed`` the ones that only a type checker reads are left out."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        if executed and field == "body" and type_checking(node):
+            continue
+        for child in getattr(node, field, ()):
+            yield child
+            yield from statements(child, executed=executed)
+
+
 @cache
 def imported(path: Path) -> list[tuple[int, str]]:
     """(line, group) of every import of our own package in a file."""
@@ -69,11 +80,7 @@ def imported(path: Path) -> list[tuple[int, str]]:
             ):
                 found.append((line, target))
 
-    def visit(node: ast.AST) -> None:
-        if type_checking(node):
-            for child in node.orelse:  # type: ignore[attr-defined]
-                visit(child)
-            return
+    for node in statements(tree(path), executed=True):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 add(node.lineno, tuple(alias.name.split(".")), [])
@@ -83,10 +90,6 @@ def imported(path: Path) -> list[tuple[int, str]]:
                 package = here[:-1]
                 module = package[: len(package) - node.level + 1] + module
             add(node.lineno, module, [alias.name for alias in node.names])
-        for child in ast.iter_child_nodes(node):
-            visit(child)
-
-    visit(tree(path))
     return found
 
 
@@ -95,7 +98,7 @@ def test_the_package_imports_none_of_its_agents() -> None:
     wrong = [
         f"{path.relative_to(PACKAGE.parent)}:{node.lineno}"
         for path in modules()
-        for node in ast.walk(tree(path))
+        for node in statements(tree(path))
         if (
             isinstance(node, ast.Import) and "searchgym_agents" in str([a.name for a in node.names])
         )
@@ -143,7 +146,7 @@ def test_few_modules_lie_outside_the_packages() -> None:
 def test_a_class_name_means_one_thing() -> None:
     places: dict[str, list[str]] = {}
     for path in modules():
-        for node in ast.walk(tree(path)):
+        for node in statements(tree(path)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
     twice = {name: files for name, files in places.items() if len(files) > 1}
@@ -178,7 +181,7 @@ def test_tests_of_others_see_only_the_face_of_a_package() -> None:
 
 def _named(source: ast.Module) -> Iterator[tuple[int, tuple[str, ...]]]:
     """(line, parts) of the modules of ours that are imported from."""
-    for node in ast.walk(source):
+    for node in statements(source):
         if isinstance(node, ast.ImportFrom) and not node.level and node.module:
             names = [node.module]
         elif isinstance(node, ast.Import):
@@ -206,7 +209,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def _modules_imported(
     here: tuple[str, ...], path: Path, places: Mapping[tuple[str, ...], Path]
 ) -> Iterator[tuple[str, ...]]:
-    for node in _executed(tree(path)):
+    for node in statements(tree(path), executed=True):
         if isinstance(node, ast.ImportFrom):
             base = here[: len(here) - node.level] if node.level else ()
             base += tuple((node.module or "").split(".")) if node.module else ()
@@ -215,14 +218,3 @@ def _modules_imported(
                     if target in places:
                         yield target
                         break
-
-
-def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that only a type checker reads."""
-    if type_checking(node):
-        for child in node.orelse:  # type: ignore[attr-defined]
-            yield from _executed(child)
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _executed(child)

@@ -42,8 +42,6 @@ def search_env(env: Any, *, stepped: bool = False) -> SearchEnv:
         CardError: it is no ``SearchEnv``, it acts in ``step`` or ``reset`` without ``stepped``, or
             its actions are no texts.
     """
-    from .stepping import SteppedEnv
-
     if isinstance(env, (str, EnvSpec)):
         env = _made(env)
     layers: list[Any] = []
@@ -77,6 +75,8 @@ def search_env(env: Any, *, stepped: bool = False) -> SearchEnv:
                 f"{names}: actions are of {env.action_space}, and agents write texts; pass the "
                 f"environment without it{instead}"
             )
+        from .stepping import SteppedEnv
+
         logger.warn(
             f"{names}: acts in step and reset, so episodes are played through env.step, one search "
             "at a time, on copies of the environment; that is slower"

@@ -1,13 +1,16 @@
-"""Playing evaluation episodes: here, or shared out among processes. The episodes are the same."""
+"""Playing evaluation episodes, here or shared out among processes, the same either way; and what
+an agent's turns took: tokens, dollars."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..core.episode import Episode
 from ..core.rollout import run_episodes
+from ..core.rules import TOKEN_COUNTERS
 from ..core.trajectory import Trajectory, to_line
 from ..curricula import Uniform
 from ..curricula.axes import TaskPool, difficulty_of
@@ -15,10 +18,11 @@ from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
 from ..errors import EvaluationError
 from ..seeding import derive
-from ..types import Agent, Task
-from ..utils.processes import Channel, Crew
-from .meter import Meter
+from ..types import Agent, Failure, Task, TurnRequest
 from .metrics import Row, row_of
+
+if TYPE_CHECKING:
+    from ..utils.processes import Channel
 
 T = TypeVar("T")
 Build = Callable[[], tuple[Agent, SearchEnv]]
@@ -140,6 +144,8 @@ def play_in_processes(
     Raises:
         EvaluationError: ``build`` does not pickle, a process failed (with its error) or was killed.
     """
+    from ..utils.processes import Crew
+
     workers = max(1, min(workers, len(questions)))
     how = how._replace(batch=max(1, -(-min(how.batch, len(questions)) // workers)))
     usage: dict[str, float] = {}
@@ -176,3 +182,46 @@ def _work(parent: Channel, share: tuple[Build, How]) -> dict[str, float]:
 def usage_of(agent: Agent) -> dict[str, float]:
     """Usage that the agent reports so far, if it reports any."""
     return {name: float(n) for name, n in (getattr(agent, "usage", None) or {}).items()}
+
+
+class Meter:
+    """Plays as the agent does, and adds up what its turns took.
+
+    Agents that name their own ``token_counter`` hand out :class:`~searchgym.types.Metered` texts;
+    of a turn that says nothing (a server that does not count, a failure) the episode's number is
+    unknown. Of other agents' requests and texts the tokens are counted by ``counter``.
+    """
+
+    def __init__(self, agent: Agent, counter: str) -> None:
+        self.agent = agent
+        self._count = None if own_counter(agent) else TOKEN_COUNTERS[counter]
+        self._took: dict[str, dict[str, float]] = {}
+
+    def act(self, requests: Sequence[TurnRequest], /) -> Sequence[str | Failure]:
+        texts: Any = self.agent.act(requests)
+        if not hasattr(texts, "__len__"):  # the episodes refuse it
+            return texts
+        for request, text in zip(requests, texts, strict=False):  # the episodes refuse other sizes
+            took = self._took.setdefault(request.episode_id, {})
+            for name, n in self._turn(request, text).items():
+                took[name] = took.get(name, 0.0) + n
+        return texts
+
+    def take(self, episode_id: str) -> dict[str, float]:
+        """Return and forget an episode's usage; unknown numbers are left out."""
+        took = self._took.pop(episode_id, {})
+        return {name: n for name, n in took.items() if not math.isnan(n)}
+
+    def _turn(self, request: TurnRequest, text: str | Failure) -> dict[str, float]:
+        if self._count is not None:
+            written = self._count(text) if isinstance(text, str) else 0  # not of a failure
+            read = sum(self._count(segment.text) for segment in request.segments)
+            return {"tokens_in": float(read), "tokens_out": float(written)}
+        unknown = {"tokens_in": math.nan, "tokens_out": math.nan}
+        return unknown | {k: float(v) for k, v in getattr(text, "usage", {}).items()}
+
+
+def own_counter(agent: Agent) -> str | None:
+    """Object that counts the agent's tokens, where it does so itself."""
+    name = getattr(agent, "token_counter", None)
+    return str(name) if name else None

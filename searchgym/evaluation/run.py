@@ -17,7 +17,6 @@ from ..core.rules import checked_switch, name_of
 from ..curricula import Uniform, number_table
 from ..dialects.base import get_dialect
 from ..envs.search import SearchEnv
-from ..envs.stepping import SteppedEnv
 from ..envs.unwrap import search_env
 from ..errors import CardError, EvaluationError
 from ..objects import check_whole
@@ -26,7 +25,6 @@ from ..types import Agent, Task
 from ..utils.trust import own_code, own_sources
 from .journal import Journal, discard, finished, trajectories_of
 from .machine import note_machine, versions
-from .meter import own_counter
 from .metrics import Row
 from .play import (
     Build,
@@ -35,6 +33,7 @@ from .play import (
     Question,
     episode_for,
     fixed,
+    own_counter,
     play,
     play_in_processes,
     questions_of,
@@ -289,7 +288,7 @@ def _beyond_keywords(env: SearchEnv) -> dict[str, Any]:
     effects of wrappers."""
     kind = type(env)
     changed = {
-        "class": None if kind in (SearchEnv, SteppedEnv) else _qualified(kind),
+        "class": None if kind.__module__.startswith("searchgym.envs.") else _qualified(kind),
         "params": env.params,
         "curriculum": None if isinstance(env.curriculum, Uniform) else _described(env.curriculum),
         "time_limit": env.time_limit,

@@ -22,7 +22,7 @@ FINAL = ("em", "f1", "cover_em", "format")
 PUBLIC = frozenset({"search", "access", "call", "invalid"})
 """Parts that say nothing which the action does not say itself."""
 MEASURED: Mapping[str, str] = {
-    **{name: f"{_HERE}turns:{name}" for name in (*TURN, "answer_in_results")},
+    **{name: f"{_HERE}part:{name}" for name in (*TURN, "answer_in_results")},
     **{name: f"{_HERE}outcome:{name}" for name in (*FINAL, "set_f1")},
 }
 """Name → import path of the plain measures."""

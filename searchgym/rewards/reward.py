@@ -199,7 +199,7 @@ class Reward:
         weights: Mapping[str, float],
     ) -> tuple[Values, float]:
         """:meth:`of_turn` where :attr:`plain_turns` is true, without an outcome: ``new`` of
-        ``gold`` passages were shown for the first time. As ``rewards.turns``, in its order."""
+        ``gold`` passages were shown for the first time. As the parts of turns, in their order."""
         name = PLAIN.get(type(opened.action))
         if name is None:
             return {}, 0.0

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from ..errors import TaskError, unknown
 from ..types import GraphEdge, ReasoningGraph
 from ..worlds.world import Fact, World
-from . import comparison, groups, parallel  # noqa: F401  (their operations)
 from .context import Lookup, Surfaces
 from .draft import OPERATIONS
 
@@ -46,6 +45,8 @@ class Solver:
         """Every answer the graph allows, canonical texts in ascending order: one means unique,
         none means unanswerable. Raises ``TaskError`` for a graph that cannot be read."""
         name, _, arguments = graph.operation.partition(":")
+        if name not in OPERATIONS:
+            from . import comparison, groups, parallel  # noqa: F401  (their operations)
         if name not in OPERATIONS:
             raise TaskError(unknown("operation", name, OPERATIONS))
         if any(edge.property in self._rules for edge in graph.edges):

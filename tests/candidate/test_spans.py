@@ -9,8 +9,8 @@ from searchgym.text import bare_title
 from searchgym.types import ABSTAIN, Answer, Passage, Search
 from searchgym.utils.english import stem, tokenise
 from searchgym_agents.candidate.actions import CandidateLimits, candidates
-from searchgym_agents.candidate.passages import analyse
 from searchgym_agents.candidate.question import read_question
+from searchgym_agents.candidate.spans import analyse
 
 TEXT = (
     'Velda Morrin (born 5 May 1921 in Tarsk, Ostria) was an Ostrian drummer and member of "The '

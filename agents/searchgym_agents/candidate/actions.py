@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from searchgym.agents.state import State
+from searchgym.agents.simple import State
 from searchgym.text import bare_title
 from searchgym.types import ABSTAIN, Action, Answer, Search
 from searchgym.utils.english import STOP, fold
 
-from .passages import TokenizedPassage, analyse
 from .question import Question, read_question
+from .spans import TokenizedPassage, analyse
 
 FORMS = ("question", "mention", "mention+relation", "span", "yes", "no", "abstain")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from searchgym.agents.state import State, read_state
+from searchgym.agents.simple import State, read_state
 from searchgym.dialects.base import get_dialect
 from searchgym.errors import MissingExtraError
 from searchgym.seeding import derive, unit

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from searchgym.utils.english import STOP
 
-from .passages import TokenizedPassage, analyse
 from .question import Question, noun_type
+from .spans import TokenizedPassage, analyse
 
 SHAPE_NAMES = (
     "is_name",

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from searchgym.agents.state import State, read_state
+from searchgym.agents.simple import State, read_state
 from searchgym.core.episode import Episode, run_tools
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv

@@ -14,8 +14,8 @@ from searchgym.text import bare_title
 from searchgym.utils.english import MONTHS, NUMBER_WORDS, STOP, fold
 
 from .answer_types import page_type
-from .passages import TokenizedPassage
 from .question import Question
+from .spans import TokenizedPassage
 
 CHOICE_NAMES = (
     "choice_is",

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from searchgym.agents.state import State
+from searchgym.agents.simple import State
 from searchgym.seeding import stream
 from searchgym.utils.english import Rarity, Words, fold, tokens
 
 from .actions import DEFAULT_LIMITS, FORMS, Candidate, CandidateLimits, candidates
 from .comparison import CHOICE_NAMES, POLAR_NAMES, ComparedPage, choice_columns, polar_columns
-from .encoder import Progress, WordEncoder
 from .pairs import (
     COVER_NAMES,
     SPAN_NAMES,
@@ -27,8 +26,11 @@ from .pairs import (
     encode_question,
     lengths,
 )
-from .passages import TokenizedPassage, analyse
 from .question import TYPES, Question, read_question
+from .spans import TokenizedPassage, analyse
+
+if TYPE_CHECKING:
+    from .encoder import Progress, WordEncoder
 
 FEATURE_VERSION = 7
 """Goes up whenever a column changes its meaning; saved models name the version they need."""

@@ -17,8 +17,8 @@ from searchgym.text import bare_title
 from searchgym.utils.english import AUXILIARIES, STOP, Rarity, fold
 
 from .answer_types import SHAPE_NAMES, shape_columns
-from .passages import TokenizedPassage
 from .question import Question, rarity_weights
+from .spans import TokenizedPassage
 
 Float = NDArray[np.float32]
 

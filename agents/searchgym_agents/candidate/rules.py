@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from searchgym.agents.simple import Scripted
-from searchgym.agents.state import State
+from searchgym.agents.simple import Scripted, State
 from searchgym.seeding import derive
 from searchgym.text import bare_title, normalise_answer
 from searchgym.types import ABSTAIN, Action, Answer, Search, TurnRequest

@@ -14,7 +14,7 @@ from gymnasium.vector import VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from searchgym.agents.state import read_state
+from searchgym.agents.simple import read_state
 from searchgym.dialects.base import Dialect, get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.vector import SearchVectorEnv

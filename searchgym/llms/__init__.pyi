@@ -37,7 +37,6 @@ from .small import train_tokenizer as train_tokenizer
 from .tokens import Reader as Reader  # internal
 from .tokens import cut as cut  # internal
 from .tokens import stop_end as stop_end  # internal
-from .transformers_generator import Continuous as Continuous  # internal
 from .transformers_generator import TransformersGenerator as TransformersGenerator
 from .vllm_generator import VllmGenerator as VllmGenerator
 from .vllm_generator import size_of as size_of  # internal

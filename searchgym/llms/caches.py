@@ -1,8 +1,4 @@
-"""Keys and values of texts that a model has read: rows that join others and leave, and texts that
-are kept, so that the next turn reads only what is new.
-
-Keys and values of full attention are padded on the left, where the mask hides them; the states of
-convolutions and recurrences have one size whatever the text's length and are simply put together.
+"""Keys and values of texts that a model has read: the next turn reads only what is new.
 
 Reuse is exact: a text is reused only whole, as the beginning of a prompt, under the same weights,
 and only by models whose whole state is the keys and values of full attention. Others (a
@@ -18,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import EngineError
 from .base import Ids
 
 if TYPE_CHECKING:
@@ -50,55 +45,6 @@ def token_bytes(config: Any, itemsize: int) -> int:
     width = getattr(config, "head_dim", None)
     width = width or (getattr(config, "hidden_size", 0) or 0) // max(heads, 1)
     return 2 * (getattr(config, "num_hidden_layers", 0) or 0) * few * width * itemsize
-
-
-def join(mine: Any, theirs: Any, pad_mine: int, pad_theirs: int) -> None:
-    """Put the rows of ``theirs`` behind those of ``mine``, after so many columns of padding on the
-    left of either. ``EngineError`` for a cache that cannot be padded (a sliding window's)."""
-    import torch
-    from torch.nn.functional import pad
-
-    for a, b in zip(mine.layers, theirs.layers, strict=True):
-        kind = _kind(a)
-        if kind != "state":
-            a.keys = torch.cat(
-                [pad(a.keys, (0, 0, pad_mine, 0)), pad(b.keys, (0, 0, pad_theirs, 0))]
-            )
-            a.values = torch.cat(
-                [pad(a.values, (0, 0, pad_mine, 0)), pad(b.values, (0, 0, pad_theirs, 0))]
-            )
-        if kind != "attention":
-            for own, new in (
-                (a.conv_states, b.conv_states),
-                (a.recurrent_states, b.recurrent_states),
-            ):
-                for i, state in own.items():
-                    if state is not None:
-                        own[i] = torch.cat([state, new[i]])
-
-
-def trim(cache: Any, columns: int) -> None:
-    """Drop so many columns on the left, which are padding in every row."""
-    for layer in cache.layers:
-        if _kind(layer) != "state":
-            layer.keys = layer.keys[..., columns:, :]
-            layer.values = layer.values[..., columns:, :]
-
-
-def _kind(layer: Any) -> str:
-    from transformers import cache_utils as known
-
-    kinds: dict[Any, str] = {
-        known.DynamicLayer: "attention",
-        known.LinearAttentionLayer: "state",
-        known.LinearAttentionAndFullAttentionLayer: "both",
-    }
-    if type(layer) not in kinds:
-        raise EngineError(
-            f"rows of a model with {type(layer).__name__} cannot join others while they are "
-            "written: use batches (CausalLMPolicy.sample)"
-        )
-    return kinds[type(layer)]
 
 
 class Past(NamedTuple):

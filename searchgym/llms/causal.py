@@ -16,7 +16,7 @@ from ..utils.hardware import keep_few_kernels
 from ..utils.trust import refuse, registered_only, untrusted
 from .adapters import CONFIG, base_of, is_adapter, merge_adapter, require_all, require_one
 from .base import Floats, Ids, Sampling
-from .caches import Past, extract, join, joined, trim
+from .caches import Past, extract, joined
 from .models import resolve
 from .prompts import check_template
 
@@ -193,28 +193,6 @@ class Running:
             self._mask = self._mask.index_select(0, rows)
         self.logits = self.logits.index_select(0, rows)
 
-    def join(self, other: Running) -> None:
-        """Take in rows of the same model that were begun elsewhere; they come last."""
-        import torch
-        from torch.nn.functional import pad
-
-        self._grow()
-        other._grow()
-        width = max(self._mask.shape[1], other._mask.shape[1])
-        mine, theirs = width - self._mask.shape[1], width - other._mask.shape[1]
-        join(self._cache, other._cache, mine, theirs)
-        self._mask = torch.cat([pad(self._mask, (mine, 0)), pad(other._mask, (theirs, 0))])
-        self.logits = torch.cat([self.logits, other.logits])
-
-    def trim(self) -> None:
-        """Drop columns in which no row has a token (any more)."""
-        if self._slots is not None:
-            return  # when the rows leave their slots
-        free = int((self._mask.sum(0) > 0).int().argmax())
-        if free:
-            trim(self._cache, free)
-            self._mask = self._mask[:, free:]
-
     def past(self, row: int) -> Past | None:
         """Return the keys and values of a row; ``None`` if that cannot be continued later."""
         if "position_ids" not in self._takes or not self._continues:
@@ -237,11 +215,10 @@ class Running:
         return self._slots is not None
 
     def _grow(self) -> None:
-        """Take the rows out of their slots, so that others can join them."""
+        """Take the rows out of their slots."""
         if self._slots is not None:
             self._cache, self._mask = self._slots.grown()
             self._slots = None
-            self.trim()
 
     def _positions(self) -> Tensor:
         return (self._mask.cumsum(-1) - 1).clamp(min=0)

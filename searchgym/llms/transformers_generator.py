@@ -1,5 +1,4 @@
-"""Text from any transformers causal LM, in batches or continuously, with exact ids and
-log-probabilities."""
+"""Text from any transformers causal LM in batches, with exact ids and log-probabilities."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import json
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,9 +33,9 @@ class Writing:
     """One prompt and what has been written after it."""
 
     def __init__(
-        self, index: int, prompt: Ids, request: GenRequest, decode: Callable[[list[int]], str]
+        self, prompt: Ids, request: GenRequest, decode: Callable[[list[int]], str]
     ) -> None:
-        self.index, self.prompt = index, prompt
+        self.prompt = prompt
         self.sampling: Sampling = request.sampling
         self.past: Past | None = None
         self.finish: str = ""
@@ -197,11 +195,14 @@ class TransformersGenerator:
 
     def run(self, batch: Sequence[GenRequest]) -> list[Completion | Failure]:
         check(self, batch)
-        begun = [self.begun(i, request) for i, request in enumerate(batch)]
+        begun = [self._begun(request) for request in batch]
         rows = [row for row in begun if isinstance(row, Writing)]
         end = None if self.timeout_s is None else time.monotonic() + self.timeout_s
         with self.lock, evaluating(self.model):
-            self.find_pasts(rows)
+            if self.prefixes is not None:
+                self.prefixes.belong_to((self.version, *weights_state(self.model)))
+                for row in rows:
+                    row.past = self.prefixes.find(row.prompt)
             for chunk in self._chunks(rows):
                 self._continue(chunk, end)
             return [
@@ -209,18 +210,11 @@ class TransformersGenerator:
                 for row in begun
             ]
 
-    def begun(self, index: int, request: GenRequest) -> Writing | Failure:
+    def _begun(self, request: GenRequest) -> Writing | Failure:
         """The text of a request before its first token, or why it cannot be written."""
         ids = self.encode(request)
         problem = refusal(ids, request.sampling.max_tokens, self.context)
-        return problem or Writing(index, ids, request, self.codec.decode)
-
-    def find_pasts(self, rows: Sequence[Writing]) -> None:
-        """Give texts the keys and values that are kept of what they begin with."""
-        if self.prefixes is not None:
-            self.prefixes.belong_to((self.version, *weights_state(self.model)))
-            for row in rows:
-                row.past = self.prefixes.find(row.prompt)
+        return problem or Writing(ids, request, self.codec.decode)
 
     def score(self, batch: Sequence[tuple[Ids, Ids]]) -> list[Floats | Failure]:
         answers: list[Floats | Failure] = [np.zeros(0, np.float32) for _ in batch]
@@ -263,12 +257,30 @@ class TransformersGenerator:
 
     def _continue(self, rows: list[Writing], end: float | None) -> None:
         """Write all rows to their ends, dropping finished ones from the batch as they go."""
+        import torch
+
         if end is not None and time.monotonic() > end:
             return
-        together = _Together(self)
-        together.add(rows, max(r.sampling.max_tokens for r in rows))
-        while together.rows and (end is None or time.monotonic() <= end):
-            together.advance()
+        pasts = {row.prompt: row.past for row in rows if row.past is not None}
+        room = max(r.sampling.max_tokens for r in rows)
+        running = Running(self.model, [row.prompt for row in rows], self.pad, pasts, room)
+        while end is None or time.monotonic() <= end:
+            drawn = draw(running.logits, [r.sampling for r in rows], [r.uniform() for r in rows])
+            # one transfer from the device per array, not per row
+            for row, *token in zip(rows, *(x.tolist() for x in drawn), strict=True):
+                row.add(*token, self.eos)
+            if self.prefixes is not None:
+                for i, row in enumerate(rows):
+                    if row.finish and (past := running.past(i)) is not None:
+                        self.prefixes.put((*row.prompt, *row.written), past)
+            left, ids = [i for i, row in enumerate(rows) if not row.finish], drawn.ids
+            if not left:
+                return
+            if len(left) < len(rows):
+                rows, kept = [rows[i] for i in left], torch.tensor(left, device=ids.device)
+                running.keep(kept)
+                ids = ids[kept]
+            running.step(ids)
 
 
 def _pack(rows: Any, need: Callable[[Any], int], tokens: int, size: int) -> Iterator[Any]:
@@ -297,133 +309,3 @@ def _context(model: Any) -> int | None:
 def weights_state(model: Any) -> tuple[Any, ...]:
     """Changes with every in-place change of a parameter (PyTorch counts them) or new storage."""
     return tuple((p.data_ptr(), 0 if p.is_inference() else p._version) for p in model.parameters())
-
-
-class _Together:
-    """Texts that are written together, and the model's state after what they hold so far."""
-
-    def __init__(self, generator: TransformersGenerator, *, trims: bool = False) -> None:
-        self.generator, self.trims = generator, trims
-        self.rows: list[Writing] = []
-        self._running: Running | None = None
-
-    def add(self, rows: Sequence[Writing], room: int = 64) -> None:
-        """Take texts in; what they begin with is read together."""
-        generator = self.generator
-        pasts = {row.prompt: row.past for row in rows if row.past is not None}
-        new = Running(generator.model, [row.prompt for row in rows], generator.pad, pasts, room)
-        if self._running is None:
-            self._running = new
-        else:
-            self._running.join(new)
-        self.rows = [*self.rows, *rows]
-
-    def advance(self) -> list[Writing]:
-        """Write one token of every text; return the texts that are now complete."""
-        import torch
-
-        rows, running, prefixes = self.rows, self._running, self.generator.prefixes
-        assert running is not None
-        drawn = draw(running.logits, [r.sampling for r in rows], [r.uniform() for r in rows])
-        # one transfer from the device per array, not per row
-        for row, *token in zip(rows, *(x.tolist() for x in drawn), strict=True):
-            row.add(*token, self.generator.eos)
-        if prefixes is not None:
-            for i, row in enumerate(rows):
-                if row.finish and (past := running.past(i)) is not None:
-                    prefixes.put((*row.prompt, *row.written), past)
-        left = [i for i, row in enumerate(rows) if not row.finish]
-        self.rows, ids = [rows[i] for i in left], drawn.ids
-        if not left:
-            self._running = None
-            return rows
-        if len(left) < len(rows):
-            kept = torch.tensor(left, device=ids.device)
-            running.keep(kept)
-            if self.trims:
-                running.trim()
-            ids = ids[kept]
-        running.step(ids)
-        return [row for row in rows if row.finish]
-
-
-PATIENCE = 4
-"""Texts wait until one of them comes to so many under way: letting any in moves the keys and values
-of all."""
-
-
-class Continuous:
-    """Continuous batching: sequences join and leave between decoding steps.
-
-    In a static batch every sequence waits for the longest. Here a finished sequence frees its place
-    at once, and those that wait join between two tokens, several at a time. Draws are keyed by
-    request, so a sequence does not depend on the batch it was sampled in. Submit requests at any
-    time; each :meth:`step` writes one token of every text under way.
-
-    Args:
-        generator: Whose model, memory bounds and kept prefixes are used.
-        slots: Texts under way at a time; the others wait in order.
-    """
-
-    def __init__(self, generator: TransformersGenerator, slots: int = 64) -> None:
-        if slots < 1:
-            raise EngineError(f"slots must be at least 1, got {slots}")
-        self.generator, self.slots = generator, slots
-        self._waiting: deque[Writing] = deque()
-        self._together = _Together(generator, trims=True)
-        self._refused: list[tuple[int, Completion | Failure]] = []
-        self._next = 0
-        self._state: Any = None
-
-    def __len__(self) -> int:
-        """Texts that have not been handed out yet."""
-        return len(self._waiting) + len(self._together.rows) + len(self._refused)
-
-    def submit(self, request: GenRequest) -> int:
-        """The ticket under which :meth:`step` will hand out the text."""
-        check(self.generator, [request])
-        ticket, self._next = self._next, self._next + 1
-        row = self.generator.begun(ticket, request)
-        if isinstance(row, Failure):
-            self._refused.append((ticket, row))
-        else:
-            self._waiting.append(row)
-        return ticket
-
-    def step(self) -> list[tuple[int, Completion | Failure]]:
-        """One token for every text under way; the texts that are now complete, by ticket.
-
-        Raises:
-            EngineError: the weights have changed while texts were under way.
-        """
-        done, self._refused = self._refused, []
-        generator = self.generator
-        with generator.lock, evaluating(generator.model):
-            self._admit()
-            if self._together.rows:
-                ended = self._together.advance()
-                done += [(row.index, row.result(generator.version, None)) for row in ended]
-        return done
-
-    def _admit(self) -> None:
-        """Let waiting texts in while there is room."""
-        generator, rows = self.generator, self._together.rows
-        state = (generator.version, *weights_state(generator.model))
-        if rows and state != self._state:
-            raise EngineError(
-                "the weights changed while texts were being written: take them all out first"
-            )
-        self._state = state
-        if len(self._waiting) * PATIENCE < len(rows):
-            return
-        new: list[Writing] = []
-        widest = max((row.room for row in rows), default=0)
-        while self._waiting and len(rows) + len(new) < self.slots:
-            widest = max(widest, self._waiting[0].room)
-            count = len(rows) + len(new) + 1
-            if count > 1 and widest * count > generator.batch_tokens:
-                break
-            new.append(self._waiting.popleft())
-        if new:
-            generator.find_pasts(new)
-            self._together.add(new)

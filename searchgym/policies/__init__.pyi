@@ -1,7 +1,6 @@
 from .causal_lm import RENDERERS as RENDERERS
 from .causal_lm import CausalLMPolicy as CausalLMPolicy
 from .causal_lm import ExternalPolicy as ExternalPolicy
-from .flow import play as play
 from .lora import Lora as Lora
 from .model_folder import EVALUATION as EVALUATION
 from .model_folder import load_policy as load_policy

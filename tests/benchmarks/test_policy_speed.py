@@ -8,15 +8,11 @@ from itertools import chain
 import pytest
 import torch
 
-from searchgym.core import run_episodes
 from searchgym.llms import Sampling, TransformersGenerator
 from searchgym.policies import CausalLMPolicy
-from searchgym.policies import play as play_flowing
 from tests.benchmarks.table import show
-from tests.policies.eager import NAME
-from tests.policies.players import WORDS, Tools, model
+from tests.policies.players import WORDS, model
 from tests.policies.talks import Talk, converse
-from tests.small import TASKS, episode
 
 pytestmark = pytest.mark.benchmark
 
@@ -65,28 +61,3 @@ def test_turns_with_and_without_reuse() -> None:
     ratios = {str(r[0]): float(str(r[-1])[:-1]) for r in rows}
     assert ratios["qwen2"] > 1.1, "reading less must pay"
     assert ratios["lfm2"] > 0.7, "what cannot be reused must not cost"
-
-
-def test_lock_step_and_flow() -> None:
-    """Texts of very unequal length; no place is left empty while one is long."""
-    taken: dict[str, float] = {}
-    for way in ("lock step", "flow"):
-        generator = TransformersGenerator(model("qwen2", initializer_range=0.06), WORDS)
-        policy = CausalLMPolicy(generator, sampling=Sampling(max_tokens=60, stop=("e",)))
-        episodes = [
-            episode(TASKS[s % 2], seed=s, dialect=NAME, max_turns=4, snippet_chars=150)
-            for s in range(16)
-        ]
-        begun = time.perf_counter()
-        if way == "flow":
-            play_flowing(episodes, policy, Tools(), slots=8)  # type: ignore[arg-type]
-        else:
-            run_episodes(episodes, policy, Tools(), batch=8)  # type: ignore[arg-type]
-        taken[way] = time.perf_counter() - begun
-    written = sum(int(r.sampled.sum()) for e in episodes for r in policy.rows(e))
-    show(
-        "16 episodes, 8 at a time: tokens written per second",
-        ["model", "written", *taken],
-        [["qwen2", written, *(written / t for t in taken.values())]],
-    )
-    assert taken["flow"] < 1.4 * taken["lock step"], "not to wait must not cost"

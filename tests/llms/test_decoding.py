@@ -53,7 +53,7 @@ def made(kind: str, device: str = "cpu") -> Any:
 
 
 def written(model: Any, room: int = 64) -> tuple[list[torch.Tensor], list[Past | None], Running]:
-    """Logits of steps among which rows leave, in any order, and others join."""
+    """Logits of steps among which rows leave, in any order."""
     seen, pasts = [], []
     with evaluating(model):
         running = Running(model, PROMPTS, 0, room=room)
@@ -63,8 +63,6 @@ def written(model: Any, room: int = 64) -> tuple[list[torch.Tensor], list[Past |
                 order = [*range(1, len(running))][::-1]
                 order += order[:1] * (step == 5)  # a row twice
                 running.keep(torch.tensor(order, device=model.device))
-            if step == 8:
-                running.join(Running(model, [(7, 8, 9), tuple(range(3, 50))], 0))
             running.step(running.logits.argmax(-1))
             seen.append(running.logits.clone())
     return seen, pasts, running

@@ -81,12 +81,10 @@ class Noisy(Chains):
 
     registered = "rollout:noisy"
 
-    def __init__(
-        self, size: int = 8, levels: Sequence[float] = (0.0, 0.3, 0.6, 0.9), *, flow: bool = False
-    ) -> None:
+    def __init__(self, size: int = 8, levels: Sequence[float] = (0.0, 0.3, 0.6, 0.9)) -> None:
         if not levels or not all(0 <= level <= 1 for level in levels):
             raise ValueError(f"levels are some numbers in [0, 1], got {levels}")
-        super().__init__(size, flow=flow)
+        super().__init__(size)
         self.levels = tuple(map(float, levels))
 
     def _start(self, plan: TaskPlan, workers: Workers) -> list[Episode]:

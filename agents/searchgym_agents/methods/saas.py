@@ -68,10 +68,10 @@ class HalfClosed(Chains):
 
     registered = "rollout:half_closed"
 
-    def __init__(self, size: int = 8, closed: int = 4, *, flow: bool = False) -> None:
+    def __init__(self, size: int = 8, closed: int = 4) -> None:
         if not 0 < closed < size:
             raise ValueError(f"closed must be between 1 and size - 1 = {size - 1}, got {closed}")
-        super().__init__(size, flow=flow)
+        super().__init__(size)
         self.closed = closed
 
     def _start(self, plan: TaskPlan, workers: Workers) -> list[Episode]:

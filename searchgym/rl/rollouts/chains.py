@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from ...core.episode import Episode
 from ...core.rollout import run_episodes
-from ...errors import EngineError
 from ...policies.causal_lm import CausalLMPolicy
-from ...policies.flow import play
 from ...seeding import derive
 from ...types import TurnRequest
 from ..slots.protocols import RolloutStrategy
@@ -24,32 +22,21 @@ class Chains(RolloutStrategy):
     Args:
         size: Episodes of a group.
         greedy_twin: One more, played at temperature 0 and not trained on: ReMax's baseline.
-        flow: Asynchronous rollouts (:mod:`searchgym.policies.flow`): no episode waits for another's
-            text or tool. The same tokens are drawn, but the batches depend on how long tools take,
-            and so do the last digits of log-probabilities: a training does not repeat to the bit.
     """
 
     registered = "chains"
 
-    def __init__(self, size: int = 8, *, greedy_twin: bool = False, flow: bool = False) -> None:
+    def __init__(self, size: int = 8, *, greedy_twin: bool = False) -> None:
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
-        if greedy_twin and flow:
-            raise ValueError("greedy twins are played turn by turn: greedy_twin or flow, not both")
-        self.size, self.greedy_twin, self.flow = size, greedy_twin, flow
+        self.size, self.greedy_twin = size, greedy_twin
         self.provides = frozenset({"baseline"} if greedy_twin else ())
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
         episodes = [self._start(plan, workers) for plan in plans]
         everyone = [e for group in episodes for e in group]
-        policy, toolbox, most = workers.policy, workers.env.toolbox, max(len(everyone), 1)
-        if self.flow:
-            if policy.refresh is not None:
-                raise EngineError("flow=True plays in the trainer's process; leave it out here")
-            play(everyone, policy, toolbox, slots=most)
-        else:
-            agent = _Mixed(policy) if self.greedy_twin else policy
-            run_episodes(everyone, agent, toolbox, batch=most)
+        agent = _Mixed(workers.policy) if self.greedy_twin else workers.policy
+        run_episodes(everyone, agent, workers.env.toolbox, batch=max(len(everyone), 1))
         return [
             Group(plan, tuple(played(e, workers.policy) for e in group))
             for plan, group in zip(plans, episodes, strict=True)

@@ -166,10 +166,8 @@ class WithExperts(Chains):
     adds = frozenset({"expert"})
     unsampled = True
 
-    def __init__(
-        self, size: int = 8, *, expert: Any = None, experts: int = 1, flow: bool = False
-    ) -> None:
-        super().__init__(size, flow=flow)
+    def __init__(self, size: int = 8, *, expert: Any = None, experts: int = 1) -> None:
+        super().__init__(size)
         self.demonstrations = Demonstrations(expert, size=experts)
 
     def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:

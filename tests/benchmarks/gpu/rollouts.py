@@ -19,7 +19,6 @@ import torch
 from searchgym.core import Episode, EpisodeConfig, run_episodes
 from searchgym.llms import GenRequest, Running, Sampling, left_padded, transformers_generator
 from searchgym.policies import CausalLMPolicy, TrainableLM, TrainingRow
-from searchgym.policies import play as play_flowing
 
 from .dialect import NAME
 from .models import random_model, tokenizer
@@ -74,10 +73,7 @@ def ways(lm: TrainableLM, count: int, length: int) -> dict[str, Callable[[Settin
     rows: list[TrainingRow] = []
 
     def lock_step(setting: Setting) -> Report:
-        return episodes(setting, lm, count, length, False, rows)
-
-    def flow(setting: Setting) -> Report:
-        return episodes(setting, lm, count, length, True, [])
+        return episodes(setting, lm, count, length, rows)
 
     def flat(setting: Setting) -> Report:
         return ours_flat(setting, lm, rows)
@@ -85,7 +81,7 @@ def ways(lm: TrainableLM, count: int, length: int) -> dict[str, Callable[[Settin
     def generate(setting: Setting) -> Report:
         return theirs_flat(setting, lm, rows)
 
-    return {"lock step": lock_step, "flow": flow, "flat, ours": flat, "generate": generate}
+    return {"lock step": lock_step, "flat, ours": flat, "generate": generate}
 
 
 def policy_of(lm: TrainableLM, length: int) -> CausalLMPolicy:
@@ -107,20 +103,17 @@ def fresh(dry: bool, count: int, name: str) -> tuple[list[Episode], Any]:
 
 
 def episodes(
-    setting: Setting, lm: TrainableLM, count: int, length: int, flow: bool, into: list[TrainingRow]
+    setting: Setting, lm: TrainableLM, count: int, length: int, into: list[TrainingRow]
 ) -> Report:
     """Play; the rows go into the list."""
     policy = policy_of(lm, length)
     warm, toolbox = fresh(setting.dry, 2, "warm")
     run_episodes(warm, policy, toolbox)
     policy.release()
-    played, toolbox = fresh(setting.dry, count, f"{'flow' if flow else 'lock'}{count}")
+    played, toolbox = fresh(setting.dry, count, f"lock{count}")
     with watched(setting.device) as parts:
         begun = time.perf_counter()
-        if flow:
-            play_flowing(played, policy, toolbox, slots=count)
-        else:
-            run_episodes(played, policy, toolbox, batch=count)
+        run_episodes(played, policy, toolbox, batch=count)
         wait(setting.device)
         spent = time.perf_counter() - begun
     into[:] = [row for e in played for row in policy.rows(e)]

@@ -8,7 +8,9 @@ import inspect
 import json
 import re
 import textwrap
+import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from functools import cache, wraps
 from pathlib import Path
@@ -105,10 +107,14 @@ def json_or_text(text: Any) -> Any:
 
 
 def _value(text: str) -> Any:
-    """JSON where it is some; ``.28`` and ``5.`` are numbers, too."""
+    """JSON or an inline value of TOML (``[{id = "NQ-v0", weight = 1}]``) where it is some; ``.28``
+    and ``5.`` are numbers, too."""
     try:
         return json.loads(text)
     except ValueError:
+        if text[:1] in ("[", "{"):
+            with suppress(tomllib.TOMLDecodeError):
+                return tomllib.loads(f"value = {text}")["value"]
         return float(text) if _NUMBER.fullmatch(text) else text
 
 

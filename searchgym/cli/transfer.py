@@ -258,11 +258,10 @@ def _ladder(
     from ..benchmark.ladder import full_ladder
 
     options: dict[str, Any] = {}
+    keywords: dict[str, Any] | None = None
     if plan.env is None and recipes:
-        first = recipes[0]
-        world = {**first.env.get("world", {}), "seed": first.worlds[0]}
-        keywords: dict[str, Any] = {**first.env, "world": world}
-    else:
+        keywords = recipes[0].world()  # None: trained on texts alone
+    if keywords is None:
         keywords, options["make"] = without_keywords(plan.env or "SearchQA-v0")
     keywords |= merged(keywords, overrides(settings))
     recording = engines.recording or (plan.out / "calls.sqlite" if engines.remote else None)

@@ -61,6 +61,7 @@ class Arena:
             alone. Results must not depend on call keys (no noise), because rollouts share them; its
             reward is ignored (``RewardParts`` decides).
         builder: features; share one between arenas to share its caches.
+        most: at most so many of the tasks, spread evenly over all.
     """
 
     def __init__(
@@ -68,10 +69,14 @@ class Arena:
         name: str,
         env: SearchEnv,
         builder: FeatureBuilder,
+        most: int | None = None,
     ) -> None:
         if tuple(env.toolbox.tools) != ("search",):
             env = env.under(tools=("search",))
         self.name, self.env, self.tasks, self.builder = name, env, list(env.tasks), builder
+        if most is not None and most < len(self.tasks):
+            kept = np.linspace(0, len(self.tasks) - 1, most).astype(int)
+            self.tasks = [self.tasks[i] for i in kept.tolist()]
         self.toolbox, self.dialect = env.toolbox, get_dialect(env.rules.dialect)
         self._roots: dict[int, Node] = {}
         self._measured: dict[str, dict[str, tuple[float, float]]] = {}

@@ -93,18 +93,26 @@ class CandidateTraining:
         from .training import CandidateRecipe
 
         recipe = CandidateRecipe.of_card(card)
-        changes: dict[str, Any] = {}
         known = {f.name for f in dataclasses.fields(recipe)}
-        for key, value in overrides(settings).items():
+        changes = overrides(settings)
+        for key in changes:
             if key not in known:
                 raise CardError(unknown("table of [train]", key, known))
+        # what it is trained on comes first: seeds and development tasks are of that
+        for key in sorted(changes, key=lambda name: name != "env"):
+            value = changes[key]
             old = getattr(recipe, key)
-            wanted = dict if isinstance(old, Mapping) else list
-            if not isinstance(value, wanted):
-                kind = "a table" if wanted is dict else "a list"
-                raise CardError(f"[train] {key} is {kind}, got {value!r}; it is now {old!r}")
-            changes[key] = {**old, **value} if isinstance(value, dict) else tuple(value)
-        return dataclasses.replace(recipe, **changes)
+            if key == "env":
+                recipe = recipe.on(value)
+            elif key == "worlds":
+                recipe = recipe.in_worlds(value)
+            elif key == "dev" and (recipe.mixed or not isinstance(value, Mapping)):
+                recipe = dataclasses.replace(recipe, dev=recipe.ruled(value, split="dev"))
+            elif not isinstance(value, dict):
+                raise CardError(f"[train] {key} is a table, got {value!r}; it is now {old!r}")
+            else:
+                recipe = dataclasses.replace(recipe, **{key: {**old, **value}})
+        return recipe
 
     def climbers(
         self, card: Card, out: Path, seeds: Sequence[int], settings: Settings, *,

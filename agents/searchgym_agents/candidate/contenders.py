@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def trained(
         name = card.id if len(sources) < 2 else f"{card.id} ({source})"
         own = recipe
         if source:
-            own = replace(recipe, env={**recipe.env, **source_options(source)})
+            own = recipe.on(source_options(source))
             _check(own, source)
         folder = out / "sources" / _slug(source) if source else out
         trainer = SeedTrainer(own, folder, builder=builder)
@@ -104,7 +103,7 @@ def trained(
 
 def _check(recipe: CandidateRecipe, source: str) -> None:
     """Rollouts share what a search finds, so the engine must be pure in the query."""
-    engine = recipe.settings()[1].engine
+    engine = recipe.settings()[1][0].env.engine
     if engine.needs_task or engine.cache_key(Query("x", 1, CallContext(0, "", {}))) is None:
         raise CardError(
             f"--source {source}: this agent learns from engines whose answers depend on the query "

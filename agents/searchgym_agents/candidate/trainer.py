@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from searchgym.errors import DataError
@@ -97,11 +98,12 @@ class CandidateTrainer:
     """One training run; ``run`` may be called after ``restore`` to continue.
 
     Args:
-        arenas: where to train; questions are drawn from all of them alike.
-        dev: where the model is selected, or ``None`` to keep the last one.
+        arenas: where to train.
+        dev: where the model is selected, one or several, or ``None`` to keep the last one.
         init: start from this model (fine-tuning) instead of a fresh one.
         about: names what the configuration does not, such as the arenas' recipe; a checkpoint of
             another one is refused.
+        shares: of the questions that are drawn from each arena; None: all questions are as likely.
     """
 
     def __init__(
@@ -109,11 +111,13 @@ class CandidateTrainer:
         arenas: Sequence[Arena],
         config: CandidateTrainConfig,
         *,
-        dev: Arena | None = None,
+        dev: Arena | Sequence[Arena] | None = None,
         init: CandidateScorer | None = None,
         about: str = "",
+        shares: Sequence[float] | None = None,
     ) -> None:
-        self.arenas, self.config, self.dev = list(arenas), config, dev
+        self.arenas, self.config = list(arenas), config
+        self.dev = [dev] if isinstance(dev, Arena) else list(dev or ())
         self.about = about
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive(config.seed, "candidate-scorer"))
@@ -132,6 +136,10 @@ class CandidateTrainer:
         )
         self.tree = Tree(self.arenas)
         self.pairs = [(a, i) for a, arena in enumerate(self.arenas) for i in range(len(arena))]
+        self.odds: NDArray[np.float64] | None = None
+        if shares is not None:
+            odds = [shares[a] / len(self.arenas[a]) for a, _ in self.pairs]
+            self.odds = np.asarray(odds) / sum(odds)
         self.updates = self.episodes = 0
         self.spent = 0.0
         self.best_f1 = -1.0
@@ -168,7 +176,7 @@ class CandidateTrainer:
                 if checkpoint is not None:
                     self.spent = time.monotonic() - started
                     self._save(checkpoint)
-        if self.dev is not None and self.curve[-1].episodes < self.episodes:
+        if self.dev and self.curve[-1].episodes < self.episodes:
             self._evaluate(1.0, started, report)
         self.spent = time.monotonic() - started
         model = self.best if self.best_f1 >= 0 else self.mean
@@ -240,8 +248,9 @@ class CandidateTrainer:
     def _update(self, done: float, report: Report | None) -> None:
         config = self.config
         rng = stream(config.seed, "walk", self.updates)
-        size = min(config.questions, len(self.pairs))
-        picks = rng.choice(len(self.pairs), size=size, replace=False)
+        drawn = len(self.pairs) if self.odds is None else int(np.count_nonzero(self.odds))
+        size = min(config.questions, drawn)
+        picks = rng.choice(len(self.pairs), size=size, replace=False, p=self.odds)
         chosen = [self.pairs[p] for p in picks.tolist()]
         watch = _watch(report) if self.updates < 20 else None
         roots = self.tree.roots(chosen, watch)
@@ -330,9 +339,11 @@ class CandidateTrainer:
 
     # -- measuring -------------------------------------------------------------------------------
     def _evaluate(self, done: float, started: float | None, report: Report | None) -> None:
-        if self.dev is None:
+        if not self.dev:
             return
-        scores = play_greedily(self.mean.eval(), self.dev, _watch(report) if done == 0 else None)
+        watch = _watch(report) if done == 0 else None
+        mean = self.mean.eval()
+        scores = np.concatenate([play_greedily(mean, arena, watch) for arena in self.dev])
         seconds = 0.0 if started is None else time.monotonic() - started
         point = GreedyPoint(self.episodes, seconds, *(float(x) for x in scores.mean(0)))
         self.curve.append(point)

@@ -8,12 +8,14 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from searchgym.cards import Card, card
+from searchgym.envs.mixture import mixture, shares
+from searchgym.envs.options import RULES
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, unknown
 from searchgym.storage.files import FolderLock
@@ -30,22 +32,38 @@ Report = Callable[[str, float, Mapping[str, float] | None], Any]
 LEAST = 0.02
 """Smallest gain in F1 on the development world that counts as learning: with its 300 questions the
 mean of an agent that has not changed moves by as much."""
+DEV_QUESTIONS = 300
+"""Development questions of a mixture, shared out as its training questions are."""
 EVERY_S = 1.0
 """Seconds between two notes of a run's progress; an evaluation is noted at once."""
 _KEYS = frozenset({"use", "env", "worlds", "dev", "encoder", "config"})
+
+
+class Ground(NamedTuple):
+    """An environment that questions are drawn from."""
+
+    name: str
+    env: SearchEnv
+    share: float | None
+    """Share of the questions drawn; None: every question of the recipe is as likely."""
+    most: int | None = None
+    """Most of its questions that are used."""
 
 
 @dataclass(frozen=True)
 class CandidateRecipe:
     """Says what a candidate agent is trained on and how: the ``[train]`` table of its card."""
 
-    env: Mapping[str, Any]
-    """Environment options (``searchgym.envs.options.Options``) shared by training and tests."""
+    env: Any
+    """Environment options (``searchgym.envs.options.Options``) shared by the training worlds and
+    tests; or an environment's id, a corpus, or a list of these and of tables with weights
+    (:func:`searchgym.envs.mixture`)."""
     worlds: tuple[int, ...] = (0,)
-    """Seeds of the training worlds (split "train")."""
-    dev: Mapping[str, Any] = field(default_factory=dict)
+    """Seeds of the training worlds (split "train"), where ``env`` is one table of options."""
+    dev: Any = field(default_factory=dict)
     """Options of the development world (split "dev"), where the model is selected: its ``seed``
-    must not be that of the held-out world that is reported, and ``tasks`` may be fewer."""
+    must not be that of the held-out world that is reported, and ``tasks`` may be fewer. Beside a
+    list ``env``: a list of the same kind; empty: the development tasks of its own entries."""
     encoder: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of ``WordEncoder``, or ``{"none": true}`` to train without one."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -74,15 +92,96 @@ class CandidateRecipe:
         parts = [self.env, self.worlds, self.dev, self.encoder, self.config, FEATURE_VERSION]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
-    def settings(self) -> tuple[list[SearchEnv], SearchEnv]:
-        """The training worlds and the development world."""
+    @property
+    def mixed(self) -> bool:
+        """True if it names what it is trained on by a name or a list."""
+        return not isinstance(self.env, Mapping) or "id" in self.env
+
+    def on(self, env: Any) -> CandidateRecipe:
+        """The recipe with another ``env``: a table of changes (``max_turns``, ``world``), or what
+        to train on instead, whose development tasks then are its own.
+
+        The rules of the old one (``max_turns``) hold for entries that do not set them.
+        """
+        if isinstance(env, Mapping) and "id" not in env and not _names_text(env):
+            if not self.mixed:
+                return replace(self, env={**self.env, **env})
+            rules = {k: v for k, v in env.items() if k in RULES}
+            return replace(self, env=[
+                {**entry, **(env if part.is_world else rules)}
+                for entry, part in zip(self.ruled(self.env), mixture(self.env), strict=True)
+            ])  # fmt: skip
+        return replace(self, env=self.ruled(env), dev=())
+
+    def ruled(self, entries: Any, split: str = "") -> list[Any]:
+        """Entries of a mixture as tables, under this recipe's rules where they set none."""
+        first = self.env if isinstance(self.env, Mapping) else {}
+        if self.mixed and not first:
+            first = next((e for e in self.env if isinstance(e, Mapping)), {})
+        rules = {k: v for k, v in first.items() if k in RULES}
+        return [part.table() for part in mixture(entries, rules, split)]
+
+    def in_worlds(self, seeds: Any) -> CandidateRecipe:
+        """The recipe in the generated worlds of these seeds."""
+        if not isinstance(seeds, Sequence) or isinstance(seeds, str) or not seeds:
+            raise CardError(f"[train] worlds is a list of seeds, [0, 1], got {seeds!r}")
+        if not self.mixed:
+            return replace(self, worlds=tuple(seeds))
+        entries = self.ruled(self.env)
+        if not any("worlds" in entry for entry in entries):
+            raise CardError("no entry of [train] env has worlds, so no seeds can be chosen")
+        return replace(
+            self, env=[e | {"worlds": list(seeds)} if "worlds" in e else e for e in entries]
+        )
+
+    def world(self) -> dict[str, Any] | None:
+        """Options of the first generated world that it is trained in; None without one."""
+        if not self.mixed:
+            return {**self.env, "world": self._world(self.worlds[0])}
+        for part in mixture(self.env):
+            if part.is_world and part.id is None:
+                seeds = {"seed": part.worlds[0]} if part.worlds else {}
+                keywords = {k: v for k, v in part.keywords.items() if k != "split"}
+                return {**keywords, "world": {**keywords.get("world", {}), **seeds}}
+        return None
+
+    def settings(self) -> tuple[list[Ground], list[Ground]]:
+        """Where it is trained, and where the model is selected."""
+        if self.mixed:
+            return self._mixture()
         train = [
-            SearchEnv(**{**self.env, "split": "train", "world": self._world(seed)})
+            Ground(
+                f"world {seed}",
+                SearchEnv(**{**self.env, "split": "train", "world": self._world(seed)}),
+                None,
+            )
             for seed in self.worlds
         ]
         dev = dict(self.dev)
-        seed = int(dev.pop("seed", 1))
-        return train, SearchEnv(**{**self.env, **dev, "split": "dev", "world": self._world(seed)})
+        world = self._world(int(dev.pop("seed", 1)))
+        env = SearchEnv(**{**self.env, **dev, "split": "dev", "world": world})
+        return train, [Ground("world dev", env, None)]
+
+    def _mixture(self) -> tuple[list[Ground], list[Ground]]:
+        parts = mixture(self.env)
+        made = [part.envs() for part in parts]
+        sizes = [sum(len(env.tasks) for env in envs) for envs in made]
+        weighted = any(part.weight is not None for part in parts)
+        share = shares(parts, sizes)
+        train = [
+            Ground(part.name, env, whole * len(env.tasks) / size if weighted else None)
+            for part, envs, whole, size in zip(parts, made, share, sizes, strict=True)
+            for env in envs
+        ]
+        if self.dev:  # chosen by hand, all of it is played
+            chosen = [(part, env) for part in mixture(self.dev, split="dev") for env in part.envs()]
+            return train, [Ground(f"{part.name} dev", env, None) for part, env in chosen]
+        dev = [
+            Ground(f"{part.name} dev", part.dev_env(), None, math.ceil(DEV_QUESTIONS * whole))
+            for part, whole in zip(parts, share, strict=True)
+            if whole
+        ]
+        return train, dev
 
     def _world(self, seed: int) -> dict[str, Any]:
         return {**self.env.get("world", {}), "seed": seed}
@@ -92,6 +191,11 @@ class CandidateRecipe:
 
         arguments = dict(self.encoder)
         return None if arguments.pop("none", False) else WordEncoder(cache=cache, **arguments)
+
+
+def _names_text(env: Mapping[str, Any]) -> bool:
+    """Check whether a table names a corpus that is no generated world."""
+    return "corpus" in env and not mixture({"corpus": env["corpus"]})[0].is_world
 
 
 @dataclass
@@ -185,7 +289,7 @@ class SeedTrainer:
         if builder is None:
             builder = FeatureBuilder(recipe.make_encoder(out_dir / "vectors"))
         self.builder = builder
-        self._arenas: tuple[list[Arena], Arena] | None = None
+        self._arenas: tuple[list[Arena], list[Arena], list[float] | None] | None = None
 
     def untrained(self, learned: Learned) -> CandidateAgent:
         """The same agent before its first update: same shape, first weights and input scaling."""
@@ -258,8 +362,8 @@ class SeedTrainer:
         from .trainer import CandidateTrainer
 
         config = self._config(seed, seconds)
-        arenas, dev = self.arenas(report)
-        run = CandidateTrainer(arenas, config, dev=dev, about=self.recipe.digest)
+        arenas, dev, shares = self.arenas(report)
+        run = CandidateTrainer(arenas, config, dev=dev, about=self.recipe.digest, shares=shares)
         checkpoint = self.folder / f"seed-{seed}.checkpoint.safetensors"
         if checkpoint.is_file():
             try:
@@ -293,19 +397,23 @@ class SeedTrainer:
         live.close()
         return Learned(agent, seed, curve, trained.episodes, trained.seconds, path)
 
-    def arenas(self, report: Report | None = None) -> tuple[list[Arena], Arena]:
-        """Return the environments for training and for model selection; built once."""
+    def arenas(
+        self, report: Report | None = None
+    ) -> tuple[list[Arena], list[Arena], list[float] | None]:
+        """Return the environments for training, those for model selection, and the training ones'
+        shares (None: all questions are as likely); built once."""
         from .arena import Arena
 
         if self._arenas is None:
             if report is not None:
                 report("generating worlds", 0.0, None)
             train, dev = self.recipe.settings()
-            made = [
-                Arena(f"world {n}", s, self.builder)
-                for n, s in zip([*self.recipe.worlds, "dev"], [*train, dev], strict=True)
-            ]
-            self._arenas = made[:-1], made[-1]
+            arenas, select = (
+                [Arena(g.name, g.env, self.builder, g.most) for g in grounds]
+                for grounds in (train, dev)
+            )
+            weighed = [g.share for g in train if g.share is not None]
+            self._arenas = arenas, select, weighed or None
         return self._arenas
 
     def release(self) -> None:

@@ -1,0 +1,90 @@
+"""What a training draws from: entries become environments, worlds and texts, with shares."""
+
+import pytest
+
+from searchgym.envs import mixture, shares
+from searchgym.errors import CardError
+
+WORLD = {"corpus": "encyclopedia", "world": {"entities": 150}, "tasks": {"simple": 6}}
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """A folder of thirty pages, each of a person, a city and a year of their own."""
+    names = "Anko Belu Cerdo Dimma Elvar Forst Gelta Hurmo Ilko Jarna".split()
+    places = "Tarsk Olmen Pirda Veld Sorno Quarn Mildo Brast Nerva Huldo".split()
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for i in range(30):
+        name, place = f"{names[i % 10]} Morrin{'abc'[i // 10]}", f"{places[i % 10]}{'abc'[i // 10]}"
+        text = f"{name} is a novelist. {name} was born in {place} in {1900 + i}."
+        (folder / f"{i}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
+    return f"{folder}/"
+
+
+def test_a_world_has_one_environment_a_seed_and_development_tasks_of_its_own(notes):
+    (part,) = mixture({**WORLD, "worlds": [3, 4], "dev": {"world": {"seed": 1}}})
+    one, two = part.envs()
+    dev = part.dev_env()
+    asked = [{task.question for task in env.tasks} for env in (one, two, dev)]
+    assert part.is_world
+    assert not asked[0] & asked[1]
+    assert not (asked[0] | asked[1]) & asked[2]
+
+
+def test_a_folder_of_notes_is_asked_about_pages_that_its_development_tasks_leave_alone(notes):
+    (part,) = mixture(notes, {"max_turns": 4})
+    (env,) = part.envs()
+    gold = [{i for task in e.tasks for i in task.evidence} for e in (env, part.dev_env())]
+    assert not part.is_world
+    assert env.rules.max_turns == 4
+    assert gold[0]
+    assert gold[1]
+    assert not gold[0] & gold[1]
+
+
+def test_an_id_takes_keywords_and_an_entry_its_own_rules():
+    parts = mixture(
+        [{"id": "SimpleQA", "world": {"entities": 150}, "tasks": {"simple": 4}, "max_turns": 3},
+         "searchgym/HotpotQA-v0"],
+        {"max_turns": 5, "tasks": {"simple": 9}},
+    )  # fmt: skip
+    (env,) = parts[0].envs()
+    assert env.rules.max_turns == 3
+    assert len(env.tasks) <= 4
+    assert parts[1].keywords == {"max_turns": 5}  # rules only, no tasks
+    assert parts[0].is_world
+    assert not parts[1].is_world
+
+
+def test_shares_follow_weights_else_numbers_of_questions(notes):
+    weighted = mixture([{**WORLD, "weight": 3}, {"corpus": notes, "weight": 1}])
+    assert shares(weighted, [10, 1000]) == [0.75, 0.25]
+    assert shares(mixture([WORLD, notes]), [30, 10]) == [0.75, 0.25]
+    assert shares(mixture([WORLD, {"corpus": notes, "weight": 1.0}]), [1, 9]) == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ("MultiHopQ", "MultiHopQA-v0"),
+        ("nots", "nots/"),
+        ([], "empty"),
+        ([{"corpus": "encyclopedia", "wieght": 1}], "weight"),
+        ([{"corpus": "encyclopedia", "weight": -1}], "at least 0"),
+        ([{"corpus": "encyclopedia", "weight": 0}], "sum to 0"),
+        ([{"corpus": "hotpotqa", "worlds": [1]}], "no generated world"),
+        ([{"corpus": "encyclopedia", "worlds": "01"}], "seeds"),
+        (7, "a list"),
+        ([7], "name or a table"),
+    ],
+)
+def test_what_is_wrong_is_said(entries, said):
+    with pytest.raises(CardError, match=said):
+        mixture(entries)
+
+
+def test_questions_of_a_file_have_no_development_split(tmp_path):
+    (part,) = mixture({"corpus": "encyclopedia", "tasks": "mine.jsonl"})
+    with pytest.raises(CardError, match="no development split"):
+        part.dev_env()

@@ -30,7 +30,7 @@ OWN_KEYS = ("id", "weight", "worlds", "dev")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Portion:
     """One entry of a mixture."""
 
     name: str
@@ -95,7 +95,7 @@ class Part:
         return SearchEnv(**keywords)
 
 
-def mixture(entries: Any, rules: Mapping[str, Any] | None = None, split: str = "") -> list[Part]:
+def mixture(entries: Any, rules: Mapping[str, Any] | None = None, split: str = "") -> list[Portion]:
     """Read what a recipe's ``env`` names.
 
     Args:
@@ -120,7 +120,7 @@ def mixture(entries: Any, rules: Mapping[str, Any] | None = None, split: str = "
     return parts
 
 
-def _part(entry: Any, rules: Mapping[str, Any], split: str) -> Part:
+def _part(entry: Any, rules: Mapping[str, Any], split: str) -> Portion:
     if isinstance(entry, str):
         entry = _named(entry)
     if not isinstance(entry, Mapping):
@@ -145,7 +145,7 @@ def _part(entry: Any, rules: Mapping[str, Any], split: str) -> Part:
     if split and "split" not in keywords and _has_splits(keywords.get("tasks")):
         keywords["split"] = split
     name = str(given or keywords.get("corpus", "encyclopedia"))
-    part = Part(name, keywords, made_id, weight, tuple(worlds), dict(entry.get("dev", {})))
+    part = Portion(name, keywords, made_id, weight, tuple(worlds), dict(entry.get("dev", {})))
     if part.worlds and not part.is_world:
         raise CardError(
             f"{name} is no generated world, and only those have seeds: leave worlds out"
@@ -186,7 +186,7 @@ def _named(name: str) -> dict[str, Any]:
         ) from None
 
 
-def shares(parts: Sequence[Part], sizes: Sequence[int]) -> list[float]:
+def shares(parts: Sequence[Portion], sizes: Sequence[int]) -> list[float]:
     """Share of each part, summing to 1: by weight (1 where a part of several has none), or by its
     number of questions where no part has a weight."""
     if all(part.weight is None for part in parts):

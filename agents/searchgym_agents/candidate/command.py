@@ -111,7 +111,8 @@ class CandidateTraining:
             elif not isinstance(value, dict):
                 raise CardError(f"[train] {key} is a table, got {value!r}; it is now {old!r}")
             else:
-                recipe = dataclasses.replace(recipe, **{key: {**old, **value}})
+                table: Any = {**old, **value}
+                recipe = dataclasses.replace(recipe, **{key: table})
         return recipe
 
     def climbers(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ..errors import WorldError, mistakes, unknown
+from .constraints import NOW, parse_fit
 from .grammar import check_grammar
 from .schema import EntityType, Phrases, Property, Schema
 
@@ -37,6 +39,7 @@ def _mistakes(schema: Schema, where: str, incomplete: Container[str]) -> Iterato
     for p in schema.properties:
         if p.name not in incomplete:
             yield from _property(p, types, properties, f"{where}: {p.name}")
+            yield from _fitting(p, types, properties, schema.now, f"{where}: {p.name}")
     for t in schema.types:
         mine = {p.name: p for p in schema.properties if p.source == t.name}
         if len(mine) > 60:
@@ -65,6 +68,7 @@ def slots(phrase: str) -> list[str]:
 def certain(p: Property) -> bool:
     """Return whether every entity of the source type has the property, whatever the seed."""
     crowded = p.is_relation and (p.cardinality in ("1-1", "1-n") or p.acyclic or p.symmetric)
+    crowded = crowded or bool(p.lacks or p.apart)
     return p.presence >= 1.0 and not crowded and not p.within and not p.latest
 
 
@@ -189,13 +193,82 @@ def _relation(
         if via is None:
             yield f"{where}: within: {unknown('relation', p.within, properties)}"
             return
-        if (via.source, via.target) != (p.target, p.source):
+        end = p.source
+        if p.of:
+            of = properties.get(p.of)
+            end = of.target if of and of.source == p.source and of.target else ""
+            if not end:
+                relations = [n for n, q in properties.items() if q.target and q.source == p.source]
+                yield f"{where}: of: {unknown(f'relation of {p.source}', p.of, relations)}"
+                return
+        if (via.source, via.target) != (p.target, end):
             yield (
-                f"{where}: within = {p.within!r} must lead from {p.target} to {p.source}, "
+                f"{where}: within = {p.within!r} must lead from {p.target} to {end}, "
                 f"it leads from {via.source} to {via.target}"
             )
-        if p.cardinality not in ("1-1", "n-1") or p.acyclic or p.symmetric or via.within:
+        plain = p.cardinality in ("1-1", "n-1") and not p.symmetric
+        if not plain or (p.acyclic and not p.fits) or (via.within and not p.fits):
             yield f"{where}: within goes with a plain 1-1 or n-1 relation only"
+
+
+def _fitting(
+    p: Property, types: dict[str, EntityType], properties: dict[str, Property], now: int, where: str
+) -> Iterator[str]:
+    """Mistakes of the keys that ``worlds.constraints`` reads."""
+    if p.elder and not (p.after and now):
+        yield f"{where}: elder goes with after, and needs the year `now` of the schema"
+    if not p.is_relation:
+        return
+    relations = {n: q for n, q in properties.items() if q.is_relation}
+    apart = False
+    for place, text in enumerate(p.fits):
+        try:
+            fit = parse_fit(text)
+        except ValueError as error:
+            yield f"{where}: fits: {error}"
+            return
+        ends = []
+        for kind, name in ((p.target, fit.object), (p.source, fit.subject)):
+            mine = {n: q for n, q in properties.items()
+                    if q.source == kind and q.value in ("date", "year", "count")}  # fmt: skip
+            if name in mine:
+                ends.append(mine[name].value == "count")
+            elif name != NOW or kind != p.source:
+                yield f"{where}: fits: {unknown(f'attribute of {kind}', name, mine)}"
+            elif not now:
+                yield f"{where}: fits: {text!r} needs the year `now` of the schema"
+        if len(set(ends)) == 2:
+            yield f"{where}: fits: {text!r} compares a number with a year"
+        if not place and (key := properties.get(fit.object)) and key.presence < 1.0:
+            yield f"{where}: fits: {fit.object!r} comes first and needs presence = 1"
+        apart |= fit.object == fit.subject and (fit.high < 0 or fit.low > 0)
+    if p.fits and p.acyclic and not apart:
+        yield f"{where}: fits must keep an acyclic relation's ends apart ('born: born -60..-15')"
+    if p.symmetric and p.fits and not 0 < parse_fit(p.fits[0]).high < math.inf:
+        yield f"{where}: fits: a symmetric relation's first is of a form such as 'born: born -9..9'"
+    if p.follows:
+        at = p.source
+        for step in p.follows.split("/"):
+            if step not in relations or relations[step].source != at:
+                yield f"{where}: follows: {unknown(f'relation of {at}', step, relations)}"
+                return
+            at = relations[step].target or ""
+        if at != p.target or p.cardinality != "n-1":
+            yield f"{where}: follows = {p.follows!r} must lead to {p.target}, in an n-1 relation"
+    if p.lacks and getattr(relations.get(p.lacks), "source", "") != p.target:
+        yield f"{where}: lacks: {unknown(f'relation of {p.target}', p.lacks, relations)}"
+    if p.apart and getattr(relations.get(p.apart), "source", "") != p.source:
+        yield f"{where}: apart: {unknown(f'relation of {p.source}', p.apart, relations)}"
+    if p.across and not (p.symmetric and p.fits and len(types[p.source].facets) == 2):
+        yield f"{where}: across goes with symmetric and fits, in a type of two facets"
+    if p.near and not (p.symmetric and p.cardinality == "n-n"):
+        yield f"{where}: near goes with a symmetric n-n relation"
+    if p.along:
+        via, (by, _, each) = relations.get(p.along), p.per.partition(" ")
+        if via is None or not via.symmetric or via.source != p.target or p.cardinality != "n-n":
+            yield f"{where}: along: needs a symmetric relation of {p.target}, in an n-n relation"
+        if by not in properties or properties[by].source != p.source or not each.isdigit():
+            yield f"{where}: per: expected a form such as 'river_length 250', got {p.per!r}"
 
 
 def _attribute(p: Property, properties: dict[str, Property], where: str) -> Iterator[str]:

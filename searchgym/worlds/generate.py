@@ -17,6 +17,19 @@ from ..errors import WorldError
 from ..objects import is_number
 from ..seeding import stream
 from . import relations as rel
+from .checks import certain
+from .constraints import (
+    Bounds,
+    Window,
+    comparable,
+    drawing_order,
+    fitting,
+    followed,
+    matched,
+    neighbours,
+    one_each,
+    walks,
+)
 from .names import add_homonyms, draw_names, draw_titles
 from .schema import Property, Schema
 from .values import draw_values
@@ -142,20 +155,20 @@ def generate(
     type_of = _types(schema, entities)
     layout = _layout(schema, type_of, graph)
     columns = []
-    done: dict[str, rel.Edges] = {}
-    # Relations that lie within another one come after it, whatever their order in the file.
-    for p in sorted(schema.properties, key=lambda p: bool(p.within)):
-        index = schema.property_index(p.name)
-        if p.is_relation:
-            rng = stream(graph, "graph", p.name)
-            edges = _edges(p, layout, done, zipf, max_degree, popularity, rng)
-            done[p.name] = edges
-            base_s = layout.first[p.source]
-            base_o = layout.first[p.target or ""]
-            columns.append((edges[0] + base_s, index, edges[1] + base_o))
+    known: dict[str, NDArray[np.float64]] = {}
     value_root = seed if values_seed is None else values_seed
-    for index, where, values in draw_values(schema, layout.first, layout.order, value_root):
-        columns.append((where, index, values))
+    for p, where, values in draw_values(schema, layout.order, value_root):
+        index = schema.property_index(p.name)
+        columns.append((where + layout.first[p.source], index, values[where]))
+        known[p.name] = comparable(p, values, where)
+    done: dict[str, rel.Edges] = {}
+    for p in drawing_order(schema):
+        rng = stream(graph, "graph", p.name)
+        edges = _edges(p, schema, layout, done, known, zipf, max_degree, popularity, rng)
+        done[p.name] = edges
+        base_s = layout.first[p.source]
+        base_o = layout.first[p.target or ""]
+        columns.append((edges[0] + base_s, schema.property_index(p.name), edges[1] + base_o))
     subject = np.concatenate([c[0] for c in columns])
     prop = np.concatenate([np.full(len(c[0]), c[1], np.int64) for c in columns])
     obj = np.concatenate([c[2] for c in columns])
@@ -269,8 +282,10 @@ def _layout(schema: Schema, type_of: NDArray[np.int16], seed: int) -> _Layout:
 
 def _edges(
     p: Property,
+    schema: Schema,
     layout: _Layout,
     done: dict[str, rel.Edges],
+    known: dict[str, NDArray[np.float64]],
     zipf: float,
     cap: int,
     popularity: float,
@@ -282,11 +297,20 @@ def _edges(
     sources = np.flatnonzero(present)
     targets = layout.facet[p.target, p.target_facet] if p.target_facet else np.arange(m)
     loops = p.source == p.target
-    if p.within:
+    if p.near:
+        return neighbours(sources, p.near, rng)
+    if p.within and not (p.of or p.fits):
         return _inside(sources, done[p.within], p.cardinality, rng)
     if not len(sources) or not len(targets) or (loops and m < 2):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     degrees = rel.zipf_degrees(len(sources), zipf, cap, rng)
+    if p.along:
+        by, _, each = p.per.partition(" ")
+        wanted = np.minimum(1 + known[by][sources] // float(each), cap).astype(np.int64)
+        return walks(sources, wanted, done[p.along], targets, rng)
+    if p.fits or p.within or p.follows or p.lacks:
+        weight = rel.weights(m, popularity, rng)
+        return _fitting(p, schema, layout, done, known, sources, targets, degrees, weight, rng)
     if p.symmetric:
         if p.cardinality == "1-1":
             return rel.paired(sources, rng)
@@ -301,6 +325,61 @@ def _edges(
     if p.cardinality == "n-1":
         return rel.many_to_one(sources, drawer, loops)
     return rel.many_to_many(sources, degrees, drawer, len(targets), loops)
+
+
+def _fitting(
+    p: Property,
+    schema: Schema,
+    layout: _Layout,
+    done: dict[str, rel.Edges],
+    known: dict[str, NDArray[np.float64]],
+    sources: Ints,
+    targets: Ints,
+    degrees: Ints,
+    weight: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> rel.Edges:
+    n, m, first = layout.count[p.source], len(weight), layout.first[p.source]
+    if p.symmetric:
+        stubs = sources if p.cardinality == "1-1" else np.repeat(sources, degrees)
+        return matched(
+            stubs, layout.facet_of[first : first + n] if p.across else None, p, known, rng
+        )
+    given: rel.Edges = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if p.follows:
+        steps = [schema.properties[schema.property_index(s)] for s in p.follows.split("/")]
+        sizes = [layout.count[step.source] for step in steps]
+        to = followed([step.name for step in steps], done, sizes, rng)[sources]
+        led = (to >= 0) & (rng.random(len(sources)) >= p.stray)
+        at, to, sources = sources[led], to[led], sources[~led]
+        held = Bounds(p, at, known, schema.now, m).hold(np.arange(len(at)), to)
+        given = at[held], to[held]
+        degrees = degrees[~led]
+    if p.within:
+        own = one_each(done[p.of], n, rng)[sources] if p.of else sources
+        sources, own, degrees = sources[own >= 0], own[own >= 0], degrees[own >= 0]
+        inside, group = done[p.within]
+        keep = np.isin(inside, targets)
+        targets, group = inside[keep], group[keep]
+    else:
+        own, group = np.zeros(len(sources), np.int64), np.zeros(len(targets), np.int64)
+    if p.lacks:
+        free = ~np.isin(targets, done[p.lacks][0])
+        targets, group = targets[free], group[free]
+    if not len(targets) or not len(sources):
+        return given
+    if p.cardinality in ("1-n", "n-n"):
+        sources, own = np.repeat(sources, degrees), np.repeat(own, degrees)
+    bounds = Bounds(p, sources, known, schema.now, m)
+    window = Window(targets, group, bounds.key[targets], weight[targets])
+    loops, once = p.source == p.target, p.cardinality in ("1-1", "1-n")
+    s, t = fitting(sources, own, window, bounds, loops, once, certain(p), rng)
+    s, t = np.concatenate([given[0], s]), np.concatenate([given[1], t])
+    if p.apart:
+        whose, other = one_each((s, t), n, rng), one_each(done[p.apart], n, rng)[s]
+        shared = (other >= 0) & (other < s) & (whose[other] == t)
+        s, t = s[~shared], t[~shared]
+    return s, t
 
 
 def _acyclic(

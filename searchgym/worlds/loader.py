@@ -15,7 +15,7 @@ from .checks import check_rules, check_schema
 from .schema import EntityType, Phrases, Property, Rule, Schema
 
 _TOP = (
-    "extends", "name", "types", "relations", "attributes", "rules", "distractors",
+    "extends", "name", "now", "types", "relations", "attributes", "rules", "distractors",
     "distractors_heldout",
 )  # fmt: skip
 _TYPE = {
@@ -29,17 +29,22 @@ _BOTH = {
 }  # fmt: skip
 _RELATION = _BOTH | {
     "target": str, "cardinality": str, "acyclic": bool, "symmetric": bool, "target_facet": str,
-    "gap": float, "within": str,
+    "gap": float, "within": str, "of": str, "fits": list, "follows": str, "stray": float,
+    "lacks": str, "apart": str, "across": bool, "near": int, "along": str, "per": str,
 }  # fmt: skip
 _ATTRIBUTE = _BOTH | {
     "value": str, "low": int, "high": int, "unit": str, "categories": list, "more": str,
-    "less": str, "after": str, "latest": int,
+    "less": str, "after": str, "latest": int, "elder": int,
 }  # fmt: skip
+_FITTING = (
+    "of", "fits", "follows", "stray", "lacks", "apart", "across", "near", "along", "per", "elder",
+)  # fmt: skip
 _ASKED = ("question", "noun", "inverse")
 _RULE = {
     "path": str, "least": str, "most": str,
     **dict.fromkeys((*_ASKED, *(f"{k}_heldout" for k in _ASKED)), list),
 }  # fmt: skip
+_NOW: dict[str, type] = {"now": int}
 _ASIDE: dict[str, type] = {"distractors": list, "distractors_heldout": list}
 _KINDS = {str: "text", float: "a number", int: "a whole number", bool: "true or false",
           list: "a list of texts"}  # fmt: skip
@@ -122,6 +127,8 @@ def schema_to_dict(schema: Schema) -> dict[str, Any]:
         "distractors": list(schema.distractors.train),
         "distractors_heldout": list(schema.distractors.heldout),
     }
+    if schema.now:
+        made["now"] = schema.now
     if schema.rules:
         made["rules"] = {rule.name: _row(rule, _RULE) for rule in schema.rules}
     return made
@@ -133,6 +140,8 @@ def _row(item: object, kinds: Mapping[str, type]) -> dict[str, Any]:
         value = getattr(item, key.removesuffix("_heldout"))
         if isinstance(value, Phrases):
             value = value.heldout if key.endswith("_heldout") else value.train
+        elif key in _FITTING and not value:
+            continue  # schemas without such keys are the mapping that they always were
         row[key] = list(value) if isinstance(value, tuple) else value
     return row
 
@@ -196,8 +205,9 @@ def _build(data: Mapping[str, Any], where: str) -> Schema:
         rules.append(_rule(name, row))
     name = str(data.get("name", Path(where).parent.name or "schema"))
     aside = read.sound("", {k: data[k] for k in _ASIDE if k in data}, _ASIDE, (), where)
+    now = read.sound("", {k: data[k] for k in _NOW if k in data}, _NOW, (), where).get("now", 0)
     distractors = _phrases(aside, "distractors")
-    schema = Schema(name, tuple(types), tuple(properties), distractors, tuple(rules))
+    schema = Schema(name, tuple(types), tuple(properties), distractors, tuple(rules), now)
     check_schema(schema, where, read.found, read.incomplete)
     if rules and not Path(where).is_relative_to(catalog("corpora")):
         # Those of shipped worlds are checked by the tests, and again where a task uses them.

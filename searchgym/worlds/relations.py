@@ -38,6 +38,11 @@ class Popularity:
         return self._targets[np.minimum(place, len(self._targets) - 1)]
 
 
+def weights(n: int, exponent: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Popularity of n targets: (a random rank) ** -exponent; 0 is uniform."""
+    return (1.0 + rng.permutation(n)) ** -exponent
+
+
 def many_to_one(sources: Ints, popularity: Popularity, loops: bool) -> Edges:
     """One target per source; no entity points at itself where ``loops``."""
     targets = popularity.draw(len(sources))

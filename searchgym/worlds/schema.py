@@ -102,6 +102,32 @@ class Property:
     within: str = ""
     """Relations: the object must have this relation to the subject (a capital lies in its
     country)."""
+    of: str = ""
+    """With ``within``: to this relation's object of the subject instead (a city's river flows
+    through the country that the city is in)."""
+    fits: tuple[str, ...] = ()
+    """Relations: how far the object's attribute may lie after the subject's, or after the year
+    ``now`` (years; numbers for counts): ``"birth_date: company_founded -75..-20"``. What either
+    does not have it satisfies. Objects are looked up by the attribute that comes first."""
+    follows: str = ""
+    """Relations: a path that leads to the object, where it leads anywhere (``birthplace/
+    located_in``); ``stray`` is the share of subjects that have another object."""
+    stray: float = 0.0
+    lacks: str = ""
+    """Relations: the object must not have this relation to anything, where it does not follow."""
+    apart: str = ""
+    """Relations: two subjects so related do not share an object (spouses no parent)."""
+    across: bool = False
+    """Symmetric relations: between the two facets of the type."""
+    near: int = 0
+    """Symmetric relations: entities get places on a map and touch this many neighbours."""
+    along: str = ""
+    """Relations: the objects lie one beside the other by this relation; their number is one and one
+    more for each so many of an attribute (``per = "river_length 250"``)."""
+    per: str = ""
+    elder: int = 0
+    """With ``after``: entities whose first value lies this many years before now have the
+    attribute in any case (nobody lives to 150)."""
 
     @property
     def is_relation(self) -> bool:
@@ -136,6 +162,8 @@ class Schema:
     distractors: Phrases = Phrases((), ())
     """Sentences about ``{s}`` (and another entity ``{x}``) that state none of the properties."""
     rules: tuple[Rule, ...] = ()
+    now: int = 0
+    """Year in which the pages are written; 0 where nothing refers to it."""
     _types: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
     _properties: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 

@@ -69,9 +69,10 @@ DAYS = 365.2425
 
 
 def draw_values(
-    schema: Schema, first: Mapping[str, int], order: Mapping[str, Ints], seed: int
-) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield for each attribute its index, the entities that have it and their values.
+    schema: Schema, order: Mapping[str, Ints], seed: int
+) -> Iterator[tuple[Property, Ints, Ints]]:
+    """Yield each attribute, the positions of the entities that have it, and a value of each entity
+    of its type, had or not.
 
     Attributes that follow another one (``after``) are drawn when that one is known.
     """
@@ -87,12 +88,17 @@ def draw_values(
             values = values.copy()
             values[ranks] = np.sort(values)
         present = rng.random(n) < p.presence
+        if p.elder:  # who would be older than that by now
+            earliest = schema.now - p.elder
+            if p.value == "date":
+                earliest = date(earliest, 1, 1).toordinal()
+            present |= known[p.after][1] < earliest
         if p.latest:
             last = date(p.latest, 12, 31).toordinal() if p.value == "date" else p.latest
             present &= values <= last
         where = np.flatnonzero(present)
         known[p.name] = (where, values)
-        yield schema.property_index(p.name), where + first[p.source], values[where]
+        yield p, where, values
 
 
 def _draw(p: Property, n: int, rng: np.random.Generator) -> Ints:

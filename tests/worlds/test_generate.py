@@ -67,7 +67,12 @@ def check_world(world: World, max_degree: int) -> None:
             assert all(facets[int(world.facet_of[o])] == p.target_facet for o in into), p.name
         if p.within:
             inside = set(edges(world, schema.properties[schema.property_index(p.within)]))
-            assert all((o, s) in inside for s, o in pairs), p.name
+            own: dict[int, list[int]] = {s: [s] for s, _ in pairs}
+            if p.of:
+                own = {s: [] for s, _ in pairs}
+                for s, o in edges(world, schema.properties[schema.property_index(p.of)]):
+                    own.setdefault(s, []).append(o)
+            assert all(any((o, g) in inside for g in own[s]) for s, o in pairs), p.name
     assert len(set(world.titles)) == world.n_entities
 
 

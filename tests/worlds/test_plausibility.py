@@ -1,0 +1,34 @@
+"""Worlds of version 1 could be real: of each kind of contradiction there is less than one in a
+hundred, and version 0 shows that the count finds them."""
+
+from __future__ import annotations
+
+import pytest
+
+from .contradictions import SPLITS, Facts, abroad, table, world_of
+
+V1 = ("encyclopedia-v1", "research-v1")
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("corpus", V1)
+def test_of_each_kind_of_contradiction_there_is_less_than_one_in_a_hundred(
+    corpus: str, split: str
+) -> None:
+    found = table(corpus, split)
+    assert {kind: n for kind, n in found.items() if n[0] >= 0.01 * n[1]} == {}
+    assert min(cases for _, cases in found.values()) >= 10, "every kind could occur"
+
+
+def test_the_count_finds_what_version_0_is_full_of() -> None:
+    found = {kind: bad / cases for kind, (bad, cases) in table("encyclopedia", "train").items()}
+    assert found["founder no living adult at the founding"] > 0.6
+    assert found["ground in another city"] > 0.9
+    assert sum(share >= 0.01 for share in found.values()) > 35
+    assert found["sequel before its film"] == 0.0
+
+
+def test_most_people_are_citizens_of_the_country_of_their_birth() -> None:
+    for split in SPLITS:
+        strays, people = abroad(Facts(world_of("encyclopedia-v1", split)))
+        assert 0.02 < strays / people < 0.1

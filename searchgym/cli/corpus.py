@@ -45,7 +45,7 @@ def index(
     engine: Annotated[str, typer.Option(help="bm25, dense or bm25_disk.")] = "bm25",
     kind: Annotated[
         str | None,
-        typer.Option("--index", help="Dense only: flat (the default), ivf, ivfpq or hnsw."),
+        typer.Option("--index", help="Dense only: flat (the default) or hnsw."),
     ] = None,
     split: Split = None,
     data_dir: DataDir = None,
@@ -56,7 +56,7 @@ def index(
 
     [bold]--set[/bold] gives arguments of the engine. BM25: k1, b, stemmer, stopwords, method,
     fields. Dense: the encoder's (model, preset, pooling, max_length, device, …), the index's
-    (nlist, nprobe, m, nbits, links, ef_construction, ef_search, depth), shard and threads.
+    (links, ef_construction, ef_search, depth), shard and threads.
     bm25_disk, which keeps passages and index on disk: k1, b, stemmer, stopwords, lowercase,
     unicode.
 

@@ -49,9 +49,9 @@ def test_an_index_on_disk_holds_its_passages(cli: Cli, files: Path) -> None:
     again = cli("corpus", "index", *named, "--engine", "bm25_disk")
     assert again.code == 2
     assert "holds files already" in again.err
-    wrong = cli("corpus", "index", *named, "--engine", "bm25_disk", "-s", "nlist=4")
+    wrong = cli("corpus", "index", *named, "--engine", "bm25_disk", "-s", "links=4")
     assert wrong.code == 2
-    assert "nlist" in wrong.err
+    assert "links" in wrong.err
 
 
 def test_an_environment_uses_the_index(cli: Cli, files: Path) -> None:

@@ -182,8 +182,6 @@ ENTRIES: dict[str, Entry] = {
     "graph": Entry(lambda place: "graph", _PURE | {"own"}),
     **{f"graph:{mode}": Entry(_graph(mode), _PURE) for mode in MODES},
     "dense": Entry(_dense("flat"), _EXACT | {"total"}),
-    "dense:ivf": Entry(_dense("ivf"), _LOCAL | {"finds"}),
-    "dense:ivfpq": Entry(_dense("ivfpq"), _LOCAL | {"finds"}),
     "dense:hnsw": Entry(_dense("hnsw"), _LOCAL | {"finds"}),
     "hybrid": Entry(_hybrid, _LOCAL | {"finds"}, _hybrid_failing),
     "recorded": Entry(_recorded, _EXACT | _PURE, _recorded_failing),

@@ -188,32 +188,23 @@ def test_recall_counts_what_is_missed() -> None:
     rng = np.random.default_rng(5)
     x = rng.normal(size=(2000, 32)).astype(np.float32)
     vectors = Vectors([x], longest=float(np.linalg.norm(x, axis=1).max()))
-    numbers = parameters("ivf", {"nlist": 40, "nprobe": 1}, 2000, 32)
-    index = DenseIndex("ivf", vectors, build_faiss("ivf", vectors, numbers), numbers, gpu=False)
+    few = parameters("hnsw", {"links": 2, "ef_construction": 4, "ef_search": 1, "depth": 1})
+    index = DenseIndex("hnsw", vectors, build_faiss("hnsw", vectors, few), few, gpu=False)
     poor = recall(index, x[:200])["served"]
-    wide = {**numbers, "nprobe": 40}
-    index = DenseIndex("ivf", vectors, build_faiss("ivf", vectors, wide), wide, gpu=False)
+    many = parameters("hnsw", {"ef_search": 2000})
+    index = DenseIndex("hnsw", vectors, build_faiss("hnsw", vectors, many), many, gpu=False)
     assert poor < 0.7 < recall(index, x[:200])["served"] == 1.0
 
 
 def test_numbers_of_an_index() -> None:
-    assert parameters("ivf", {}, 21842, 384)["nlist"] == 560
-    assert parameters("ivfpq", {}, 21842, 384)["m"] == 96
-    assert parameters("ivfpq", {}, 1, 32) == {
-        "nlist": 1,
-        "nprobe": 1,
-        "m": 8,
-        "nbits": 1,
-        "depth": 256,
-    }
+    assert parameters("hnsw", {"links": 8})["links"] == 8
     for kind, given, message in (
         ("hnws", {}, "Did you mean 'hnsw'"),
-        ("flat", {"nlist": 3}, "unknown number of index 'flat'"),
-        ("ivf", {"nlist": 0}, "must be a whole number ≥ 1"),
-        ("ivfpq", {"m": 7}, "m must divide the 384 dimensions"),
+        ("flat", {"links": 3}, "unknown number of index 'flat'"),
+        ("hnsw", {"links": 0}, "must be a whole number ≥ 1"),
     ):  # fmt: skip
         with pytest.raises(EngineError, match=message):
-            parameters(kind, given, 1000, 384)
+            parameters(kind, given)
 
 
 def test_options_of_the_engine(encoder: SentenceEncoder, tmp_path: Path) -> None:

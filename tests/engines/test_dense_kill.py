@@ -108,7 +108,7 @@ def test_death_before_and_after_every_file(
     encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = corpus_of(50)
-    build_dense(corpus, encoder, tmp_path / "whole", kind="ivf", shard=25)
+    build_dense(corpus, encoder, tmp_path / "whole", kind="hnsw", shard=25)
     whole, replace = content(tmp_path / "whole"), os.replace
     files = len(whole)
     assert files == 2 * 2 + 3  # shards and digests, plan, index, manifest
@@ -128,9 +128,9 @@ def test_death_before_and_after_every_file(
 
             monkeypatch.setattr(os, "replace", dying)
             with pytest.raises(Died):
-                build_dense(corpus, encoder, folder, kind="ivf", shard=25)
+                build_dense(corpus, encoder, folder, kind="hnsw", shard=25)
             monkeypatch.setattr(os, "replace", replace)
-            build_dense(corpus, encoder, folder, kind="ivf", shard=25)
+            build_dense(corpus, encoder, folder, kind="hnsw", shard=25)
             assert content(folder) == whole
 
 
@@ -175,7 +175,7 @@ def test_death_between_a_new_index_and_its_manifest_leaves_no_mix(
 ) -> None:
     """Rebuilt with other numbers, the old index is there, whole, until the new one is."""
     corpus, folder, replace = corpus_of(60), tmp_path / "i", os.replace
-    build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 2})
+    build_dense(corpus, encoder, folder, kind="hnsw", numbers={"links": 2})
 
     def dying(a: Path, b: Path) -> None:
         if Path(b).name == "manifest.json":
@@ -184,13 +184,13 @@ def test_death_between_a_new_index_and_its_manifest_leaves_no_mix(
 
     monkeypatch.setattr(os, "replace", dying)
     with pytest.raises(Died):
-        build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 5})
+        build_dense(corpus, encoder, folder, kind="hnsw", numbers={"links": 5})
     monkeypatch.setattr(os, "replace", replace)
     spec = {"name": "dense", "index": str(folder), "encoder": encoder}
-    assert build_engine(spec, corpus).index.numbers["nlist"] == 2  # type: ignore[attr-defined]
-    for nlist in (5, 2, 5):
-        build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": nlist})
-        assert build_engine(spec, corpus).index.numbers["nlist"] == nlist  # type: ignore[attr-defined]
+    assert build_engine(spec, corpus).index.numbers["links"] == 2  # type: ignore[attr-defined]
+    for links in (5, 2, 5):
+        build_dense(corpus, encoder, folder, kind="hnsw", numbers={"links": links})
+        assert build_engine(spec, corpus).index.numbers["links"] == links  # type: ignore[attr-defined]
         assert len(list(folder.glob("*.faiss"))) == 1
 
 
@@ -198,12 +198,12 @@ def test_an_index_is_opened_while_others_rebuild_it(
     encoder: SentenceEncoder, tmp_path: Path
 ) -> None:
     corpus, folder, done = corpus_of(60), tmp_path / "i", threading.Event()
-    build_dense(corpus, encoder, folder, kind="ivf", numbers={"nlist": 2})
+    build_dense(corpus, encoder, folder, kind="hnsw", numbers={"links": 2})
 
     def rebuild() -> None:
         try:
             for turn in range(12):
-                kind, numbers = (("hnsw", {}), ("ivf", {"nlist": 2 + turn}))[turn % 3 > 0]
+                kind, numbers = (("flat", {}), ("hnsw", {"links": 2 + turn}))[turn % 3 > 0]
                 build_dense(corpus, encoder, folder, kind=kind, numbers=numbers, wait=True)
         finally:
             done.set()
@@ -223,8 +223,8 @@ def test_an_index_is_opened_while_others_rebuild_it(
 def test_processes_share_a_cache(encoder: SentenceEncoder, tmp_path: Path) -> None:
     """The second waits for the first, and a finished index needs neither lock nor building."""
     corpus, found = corpus_of(200), []
-    spec = {"name": "dense", "encoder": encoder, "cache": str(tmp_path), "kind": "ivf", "nlist": 4}
-    (folder,) = [tmp_path / f"{corpus.digest}-{encoder.digest}-ivf"]
+    spec = {"name": "dense", "encoder": encoder, "cache": str(tmp_path), "kind": "hnsw", "links": 4}
+    (folder,) = [tmp_path / f"{corpus.digest}-{encoder.digest}-hnsw"]
     with locked(folder):
         second = threading.Thread(target=lambda: found.append(build_engine(spec, corpus)))
         second.start()
@@ -234,11 +234,11 @@ def test_processes_share_a_cache(encoder: SentenceEncoder, tmp_path: Path) -> No
     assert len(found) == 1
     before = content(folder)
     with locked(folder):  # held for good: opening must not need it
-        again: Any = build_engine({**spec, "nprobe": 1}, corpus)
+        again: Any = build_engine({**spec, "ef_search": 1}, corpus)
         whole: Any = build_engine(spec, corpus)
-    assert again.index.numbers["nprobe"] == 1
+    assert again.index.numbers["ef_search"] == 1
     assert whole.fingerprint == found[0].fingerprint
-    assert content(folder) == before, "nprobe is a matter of searching"
+    assert content(folder) == before, "ef_search is a matter of searching"
 
 
 def test_folders_of_other_things_are_refused(encoder: SentenceEncoder, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_an_index_that_holds_its_passages_is_served(stored: Path, start: Start) 
         (["--index", "x"], "leave --index out"),
         (["--watch"], "--watch is for a folder of documents"),
         (["--split", "test"], "--split is for generated worlds and real sets"),
-        (["-s", "engine.nlist=2"], "nlist"),
+        (["-s", "engine.links=2"], "links"),
     ],
 )
 def test_an_index_is_served_as_it_is(

@@ -3,7 +3,7 @@
 ``plan.json`` says what is encoded, by what, in shards of how many passages. A shard in ``shards/``
 is whole or absent, and beside it stands its SHA-256, which a restarted build compares before it
 keeps the shard. Passages are encoded shard by shard, so a build that was killed ends with the same
-bytes as one that was not. The FAISS file of "ivf", "ivfpq" and "hnsw" follows, and
+bytes as one that was not. The FAISS file of "hnsw" follows, and
 ``manifest.json`` is written last. Another kind of index over the same vectors reuses the shards.
 """
 
@@ -27,7 +27,7 @@ from ...storage import files
 from ...storage.files import LOCK, FolderLock, file_digest, settled, waiting_lock
 from ..passage_cache import VectorCache
 from .encoder import Progress, SentenceEncoder
-from .faiss_files import check_index, read_faiss
+from .faiss_files import check_graph, read_faiss
 from .index import AT_SEARCH, DenseIndex, Floats, Vectors, build_faiss, import_faiss, parameters
 
 PLAN, MANIFEST = "plan.json", "manifest.json"
@@ -70,7 +70,7 @@ def build_dense(
     faiss = import_faiss()
     _not_empty(corpus)
     folder = Path(folder)
-    full = parameters(kind, numbers or {}, len(corpus), encoder.dim)
+    full = parameters(kind, numbers or {})
     with locked(folder, wait=wait):
         plan = _plan(corpus, encoder, shard)
         digests = _encode_shards(corpus, encoder, folder, plan, progress)
@@ -155,7 +155,7 @@ def _open_dense(
             f"{', '.join(wrong)} of {folder} cannot be changed after the build; "
             f"{', '.join(sorted(AT_SEARCH))} can"
         )
-    full = parameters(kind, {**manifest["numbers"], **numbers}, len(corpus), manifest["dim"])
+    full = parameters(kind, {**manifest["numbers"], **numbers})
     if manifest["corpus"]["passages"] != len(corpus):
         raise ValueError("another number of passages")
     longest = float(manifest["longest"])
@@ -169,7 +169,7 @@ def _open_dense(
         if not named or str(manifest["file"]) != file.name or not _whole(folder, manifest):
             raise EngineError(f"{file} is not what the manifest describes: build the index again")
         made = read_faiss(str(file))
-        check_index(kind, made, len(corpus), manifest["dim"], file, full.get("nlist"))
+        check_graph(made, len(corpus), manifest["dim"], file)
     return DenseIndex(kind, vectors, made, full, gpu=gpu), manifest
 
 
@@ -187,7 +187,7 @@ def index_in_memory(
     """An index that is nowhere on disk; only passages that are not ``kept`` are encoded."""
     import_faiss()
     _not_empty(corpus)
-    full = parameters(kind, numbers, len(corpus), encoder.dim)
+    full = parameters(kind, numbers)
     kept = VectorCache() if kept is None else kept
     rows = kept.vectors(
         [json.dumps((p.title, p.text)) for p in corpus],

@@ -38,9 +38,8 @@ NUMBERS = frozenset(name for kind in KINDS.values() for name in kind)
 class DenseEngine:
     """Passages whose vectors have the largest inner product with the query's.
 
-    Rankings hold min(k, corpus) hits (fewer only from "ivf" and "ivfpq" indexes whose looked-at
-    cells hold fewer), scores never increase, ties are ordered by passage id. A query without a
-    letter gives no hits.
+    Rankings hold min(k, corpus) hits, scores never increase, ties are ordered by passage id. A
+    query without a letter gives no hits.
 
     Equal batches get equal answers, bit for bit; in another batch the encoder's last bits may
     differ. Passages of equal text have equal scores.
@@ -129,7 +128,7 @@ def make(
         world: Not used.
         encoder: Folder, hub name, ``{"model": …, **arguments of SentenceEncoder}``, or a ready one;
             default: all-MiniLM-L6-v2, or what ``index`` was built with.
-        kind: "flat" (default), "ivf", "ivfpq" or "hnsw".
+        kind: "flat" (default) or "hnsw".
         index: A folder that ``build_dense`` wrote, or a published FAISS file or folder.
         cache: A folder in which vectors are kept, one sub-folder per corpus, encoder and kind.
             Processes may share it: the first builds, the others wait for it.
@@ -164,7 +163,7 @@ def make(
                 )  # fmt: skip
             return DenseEngine(corpus, model, built)
         folder = Path(cache).expanduser() / f"{corpus.digest}-{model.digest}-{wanted}"
-        full = parameters(wanted, numbers, len(corpus), model.dim)
+        full = parameters(wanted, numbers)
         if not _is_there(folder, full):  # a finished one needs no lock, nor a folder to write to
             with shown as told:
                 build_dense(

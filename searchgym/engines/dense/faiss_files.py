@@ -4,7 +4,7 @@ Published are wiki-18 with e5 (Search-R1), flat and HNSW64. Row i of such an ind
 of its corpus file, whose id is the number i. The hub holds the file cut into ``part_aa``,
 ``part_ab``, …; put together in this order they are the file.
 
-FAISS follows the numbers of a graph or a list without asking where they lead. A file that was
+FAISS follows the numbers of a graph without asking where they lead. A file that was
 damaged or forged is therefore searched only if its numbers stay within it.
 """
 
@@ -32,7 +32,6 @@ _NORMS, _ROWS = 256, 1 << 16
 _AT_ONCE = 1 << 24
 _HEADER = 4 + 4 + 8
 _MAGIC = (b"IxFI", b"IHNf")
-_CLASSES = {"hnsw": "IndexHNSWFlat", "ivf": "IndexIVFFlat", "ivfpq": "IndexIVFPQ"}
 
 
 def is_published(path: Path) -> bool:
@@ -75,7 +74,7 @@ def open_published(
     kind, storage = _kind(loaded, file)
     faiss = import_faiss()
     if kind == "hnsw":
-        check_index(kind, loaded, storage.ntotal, storage.d, file)
+        check_graph(loaded, storage.ntotal, storage.d, file)
     if storage.codes.size() != 4 * storage.ntotal * storage.d:
         raise EngineError(f"{file} is damaged: it does not hold the vectors it counts")
     view = faiss.rev_swig_ptr(storage.get_xb(), storage.ntotal * storage.d)
@@ -95,7 +94,7 @@ def open_published(
     if kind == "hnsw":
         own = {"links": loaded.hnsw.nb_neighbors(1), "ef_construction": loaded.hnsw.efConstruction}
         numbers = {**own, **numbers}
-    full = parameters(kind, numbers, len(corpus), encoder.dim)
+    full = parameters(kind, numbers)
     vectors = Vectors([block], ranks=positions, longest=_longest(block))
     index = DenseIndex(kind, vectors, loaded if kind == "hnsw" else None, full, gpu=gpu)
     index.owner = loaded  # the vectors are a view into it
@@ -242,31 +241,22 @@ def check_header(file: Path) -> None:
         )
 
 
-def check_index(
-    kind: str, index: Any, passages: int, dim: int, file: Path, nlist: int | None = None
-) -> None:
-    """``EngineError`` if a FAISS index of a kind could make FAISS read outside of it, or is not the
-    one that the manifest describes."""
-    wanted = _CLASSES[kind]
-    right = (wanted, passages, dim, import_faiss().METRIC_INNER_PRODUCT)
+def check_graph(index: Any, passages: int, dim: int, file: Path) -> None:
+    """``EngineError`` if an HNSW index could make FAISS read outside of it, or is not the one that
+    the manifest describes."""
+    faiss = import_faiss()
+    wanted = "IndexHNSWFlat"
+    right = (wanted, passages, dim, faiss.METRIC_INNER_PRODUCT)
     if (type(index).__name__, index.ntotal, index.d, index.metric_type) != right:
         raise EngineError(
             f"{file} holds a {type(index).__name__} of {index.ntotal:,} vectors of {index.d} "
             f"dimensions, expected a {wanted} of {passages:,} of {dim}"
         )
-    if kind == "hnsw":
-        sound = _holds(index.storage, passages, dim) and _graph(index.hnsw, passages)
-    else:
-        sound = index.nlist == nlist and _lists(index, passages, dim)
-    if not sound:
+    flat = faiss.downcast_index(index.storage)
+    size = codes.size() if (codes := getattr(flat, "codes", None)) is not None else -1
+    whole = (flat.ntotal, flat.d, size) == (passages, dim, 4 * passages * dim)
+    if not (whole and _graph(index.hnsw, passages)):
         raise EngineError(f"{file} is damaged: it leads out of itself. Build it again")
-
-
-def _holds(flat: Any, n: int, dim: int) -> bool:
-    """Check whether a flat index within another one holds the n vectors it counts."""
-    flat = import_faiss().downcast_index(flat)
-    codes = getattr(flat, "codes", None)
-    return codes is not None and (flat.ntotal, flat.d, codes.size()) == (n, dim, 4 * n * dim)
 
 
 def _graph(hnsw: Any, n: int) -> bool:
@@ -297,33 +287,3 @@ def _graph(hnsw: Any, n: int) -> bool:
             if (levels[part[part >= 0]] <= level).any():
                 return False
     return True
-
-
-def _lists(index: Any, n: int, dim: int) -> bool:
-    """Check that every vector stands in one list, once."""
-    faiss = import_faiss()
-    lists = index.invlists
-    if lists.nlist != index.nlist or not _holds(index.quantizer, index.nlist, dim):
-        return False
-    if not np.isfinite(index.quantizer.reconstruct_n(0, index.nlist)).all():
-        return False
-    if lists.code_size != index.code_size:
-        return False
-    if type(index).__name__ == "IndexIVFPQ":
-        pq = index.pq
-        codes = faiss.vector_to_array(pq.centroids)
-        bits = -(-pq.M * pq.nbits // 8)
-        if pq.d != dim or pq.M * pq.dsub != dim or not pq.code_size == bits == lists.code_size:
-            return False
-        if len(codes) != dim * 2**pq.nbits or not np.isfinite(codes).all():
-            return False
-    seen = np.zeros(n, np.bool_)
-    total = 0
-    for cell in range(lists.nlist):
-        if size := lists.list_size(cell):
-            ids: NDArray[np.int64] = faiss.rev_swig_ptr(lists.get_ids(cell), size)
-            if ids.min() < 0 or ids.max() >= n:
-                return False
-            seen[ids] = True
-            total += size
-    return bool(total == n and seen.all())

@@ -1,7 +1,7 @@
 """The kinds of dense index: FAISS finds candidates, the vectors themselves give scores.
 
-"flat" compares with every passage and is exact. "hnsw", "ivf" and "ivfpq" look at few passages;
-what they miss is their recall, which is measured where they are built.
+"flat" compares with every passage and is exact. "hnsw" looks at few passages; what it misses is its
+recall, which is measured where it is built.
 
 FAISS's sums move the order of near ties, so every candidate is scored again by a sum of fixed order
 (products in double precision, rounded once to float32), and a bound on FAISS's rounding tells
@@ -11,7 +11,6 @@ bound is scored.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,23 +26,19 @@ Candidates = Callable[[Floats, int], tuple[Floats, Rows]]
 """Maps queries (Q, D) and a number F to inner products and rows, both (Q, F), best first."""
 _SPARE = 16
 _AT_ONCE = 1 << 22
-KINDS: dict[str, dict[str, int | None]] = {
+KINDS: dict[str, dict[str, int]] = {
     "flat": {},
-    "ivf": {"nlist": None, "nprobe": None, "depth": 64},
-    "ivfpq": {"nlist": None, "nprobe": None, "m": None, "nbits": 8, "depth": 256},
     "hnsw": {"links": 32, "ef_construction": 200, "ef_search": 128, "depth": 64},
 }
-"""Kind → its numbers. ``nlist`` cells, of which ``nprobe`` are looked at; ``m`` codes of ``nbits``
-bits per vector; ``links`` per node and ``ef_construction`` candidates while building a graph,
+"""Kind → its numbers. ``links`` per node and ``ef_construction`` candidates while building a graph,
 ``ef_search`` while searching; ``depth`` candidates at least are scored again with the vectors."""
-AT_SEARCH = frozenset({"nprobe", "ef_search", "depth"})
+AT_SEARCH = frozenset({"ef_search", "depth"})
 """Numbers that may be changed after an index is built."""
-_TRAINED_ON = 256
 _MOST_ON_GPU = 1024
 
 
-def parameters(kind: str, given: Mapping[str, Any], n: int, dim: int) -> dict[str, int]:
-    """The numbers of an index over n vectors (n, dim), defaults filled in.
+def parameters(kind: str, given: Mapping[str, Any]) -> dict[str, int]:
+    """The numbers of an index, defaults filled in.
 
     Raises:
         EngineError: an unknown kind or number, or a number below 1.
@@ -55,17 +50,7 @@ def parameters(kind: str, given: Mapping[str, Any], n: int, dim: int) -> dict[st
             raise EngineError(unknown(f"number of index {kind!r}", name, KINDS[kind]))
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise EngineError(f"{name} of index {kind!r} must be a whole number ≥ 1, got {value!r}")
-    full = {**KINDS[kind], **given}
-    if "nlist" in full:
-        nlist = full["nlist"] or max(1, min(int(4 * math.sqrt(n)), n // 39))
-        full["nlist"] = min(nlist, n)
-        full["nprobe"] = min(full["nprobe"] or max(8, nlist // 8), full["nlist"])
-    if "m" in full:
-        full["m"] = full["m"] or max(m for m in range(1, max(2, dim // 4 + 1)) if dim % m == 0)
-        if dim % full["m"]:
-            raise EngineError(f"m must divide the {dim} dimensions, got {full['m']}")
-        full["nbits"] = min(full["nbits"] or 8, max(1, int(math.log2(n))))
-    return {name: int(value) for name, value in full.items() if value is not None}
+    return {**KINDS[kind], **given}
 
 
 def build_faiss(kind: str, vectors: Vectors, numbers: Mapping[str, int], threads: int = 1) -> Any:
@@ -76,22 +61,9 @@ def build_faiss(kind: str, vectors: Vectors, numbers: Mapping[str, int], threads
     if kind == "flat":
         return None
     faiss = import_faiss()
-    product = faiss.METRIC_INNER_PRODUCT
     with faiss_threads(threads):
-        if kind == "hnsw":
-            index = faiss.IndexHNSWFlat(vectors.dim, numbers["links"], product)
-            index.hnsw.efConstruction = numbers["ef_construction"]
-        else:
-            coarse = faiss.IndexFlatIP(vectors.dim)
-            shape = (coarse, vectors.dim, numbers["nlist"])
-            if kind == "ivf":
-                index = faiss.IndexIVFFlat(*shape, product)
-            else:
-                index = faiss.IndexIVFPQ(*shape, numbers["m"], numbers["nbits"], product)
-                index.pq.cp.min_points_per_centroid = 1
-            index.cp.min_points_per_centroid = 1  # silences a warning about small corpora
-            index.cp.spherical = True
-            index.train(_sample(vectors, _TRAINED_ON * max(numbers["nlist"], 256)))
+        index = faiss.IndexHNSWFlat(vectors.dim, numbers["links"], faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = numbers["ef_construction"]
         for block in vectors.blocks:
             index.add(np.ascontiguousarray(block))
     return index
@@ -223,8 +195,6 @@ class DenseIndex:
         self._resources: Any = None
         self.owner: Any = faiss_index
         """Owner of the memory of ``vectors``, if they are a view into it."""
-        if kind in ("ivf", "ivfpq"):
-            self._index.nprobe = self.numbers["nprobe"]
         if kind == "hnsw":
             self._index.hnsw.efSearch = self.numbers["ef_search"]
         if gpu or (gpu is None and kind != "hnsw" and gpu_is_there()):
@@ -248,26 +218,19 @@ class DenseIndex:
     def candidates(self, queries: Floats, fetch: int) -> Rows:
         """Rows (Q, fetch) in the order FAISS gives them, before exact scoring; −1: none."""
         rows: NDArray[np.int64]
-        if self._gpu is not None:
-            _, rows = self._gpu.search(queries, fetch)
-        else:
-            _, rows = self._index.search(queries, fetch)
+        _, rows = self._index.search(queries, fetch)
         return rows.astype(np.int64)
 
     def _to_gpu(self) -> None:
         faiss = import_faiss()
         if self.kind == "hnsw":
-            raise EngineError('FAISS searches "hnsw" on the CPU only: gpu=False, or index="ivf"')
+            raise EngineError('FAISS searches "hnsw" on the CPU only: gpu=False, or kind="flat"')
         if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus():
             raise EngineError("gpu=True needs the package faiss-gpu and a GPU this FAISS sees")
         self._resources = faiss.StandardGpuResources()
-        if self.kind == "flat":
-            self._gpu = faiss.GpuIndexFlatIP(self._resources, self.vectors.dim)
-            for block in self.vectors.blocks:
-                self._gpu.add(np.ascontiguousarray(block))
-        else:
-            self._gpu = faiss.index_cpu_to_gpu(self._resources, 0, self._index)
-            self._gpu.nprobe = self.numbers["nprobe"]
+        self._gpu = faiss.GpuIndexFlatIP(self._resources, self.vectors.dim)
+        for block in self.vectors.blocks:
+            self._gpu.add(np.ascontiguousarray(block))
 
 
 def gpu_is_there() -> bool:
@@ -295,11 +258,6 @@ def faiss_threads(threads: int) -> Iterator[None]:
         yield
     finally:
         faiss.omp_set_num_threads(before)
-
-
-def _sample(vectors: Vectors, most: int) -> Floats:
-    n = len(vectors)
-    return vectors.take(np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64)))
 
 
 def _longest(block: Floats) -> float:

@@ -26,7 +26,7 @@ def wrapped(**keywords) -> CandidateActions:
     return CandidateActions(SearchEnv(corpus=CORPUS, tasks=TASKS, max_turns=4), **keywords)
 
 
-@pytest.mark.filterwarnings("ignore:.*We recommend using the raw environment.*")
+@pytest.mark.filterwarnings("ignore:.*(We recommend using the raw environment|out of date).*")
 @pytest.mark.filterwarnings("error")
 def test_it_is_a_sound_gymnasium_environment():
     check_env(wrapped(), skip_render_check=True)
@@ -119,7 +119,7 @@ def test_a_spec_with_an_object_makes_the_environment_but_no_json():
         around.spec.to_json()
 
 
-@pytest.mark.filterwarnings("ignore:.*We recommend using the raw environment.*")
+@pytest.mark.filterwarnings("ignore:.*(We recommend using the raw environment|out of date).*")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("curriculum", [None, "self_paced"])
 def test_a_wrapped_environment_passes_both_checkers(curriculum):

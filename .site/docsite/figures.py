@@ -236,7 +236,7 @@ def _parts(place: str, count: int) -> Sequence[str]:
 
 
 def _bounds(row: Mapping[str, Any], sign: str = "") -> str:
-    mean, low, high = (format(row[key], f"{sign}.3f") for key in ("mean", "low", "high"))
+    mean, low, high = (format(row[key], f"{sign}z.3f") for key in ("mean", "low", "high"))
     return f"{mean} [{low}, {high}]"
 
 

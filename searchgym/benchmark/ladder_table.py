@@ -153,8 +153,8 @@ def _kept(
 def _cell(cell: Interval | None, *, digits: int = 2, ends: bool = True, between: str = " ") -> str:
     if cell is None or not cell.n:
         return NONE
-    mean = f"{cell.mean:.{digits}f}"
-    return f"{mean}{between}{cell.low:.2f}–{cell.high:.2f}" if ends else mean
+    mean = f"{cell.mean:z.{digits}f}"
+    return f"{mean}{between}{cell.low:z.2f}–{cell.high:z.2f}" if ends else mean
 
 
 def _print(out: Console, table: TransferTable, title: str, columns: Sequence[_Column]) -> None:

@@ -148,7 +148,7 @@ class _Style:
 
     def _said(self, row: Row) -> str:
         """The number at the margin, with the name where marks share a place on the left."""
-        number = format(row["mean"], ".2f" if self.zero != 0 else "+.2f")
+        number = format(row["mean"], "z.2f" if self.zero != 0 else "+z.2f")
         if self.apart:
             return number
         name = str(row["by"])

@@ -107,8 +107,8 @@ def compare(
         f"{name} of {first.set}, paired on the same questions [95 % interval]",
         [
             {
-                "agent": row["agent"], name: f"{row[metric]:.3f}",
-                f"{name} of {first.agent}": f"{row[AGAINST]:.3f}",
+                "agent": row["agent"], name: f"{row[metric]:z.3f}",
+                f"{name} of {first.agent}": f"{row[AGAINST]:z.3f}",
                 "difference": format(row["difference"], "+.3f"),
                 "p (Holm)": f"{row['p (Holm)']:.4f}",
                 "questions": c.difference.n,

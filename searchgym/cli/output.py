@@ -224,7 +224,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:.3f}"
+        return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:z.3f}"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_inner, value)) or "–"
     if isinstance(value, Mapping):

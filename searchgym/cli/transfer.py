@@ -334,7 +334,7 @@ def _print_lacks(traits: Sequence[dict[str, Any]]) -> None:
     """Print a table of the traits that explain lost points, by agent and real rung."""
     rows = [
         {"rung": f["rung"], "agent": f["agent"], "F1 lost": f["lost"], "trait": f["trait"],
-         "of it explained": "{mean:+.2f} [{low:+.2f}, {high:+.2f}]".format(**f["explained"])}
+         "of it explained": "{mean:+z.2f} [{low:+z.2f}, {high:+z.2f}]".format(**f["explained"])}
         for f in traits if f["explained"]["low"] > 0
     ]  # fmt: skip
     if rows:

@@ -165,7 +165,7 @@ class Comparison(NamedTuple):
             "differences",
             f"Apart from 0: {', '.join(apart)}" if apart else "No difference is apart from 0",
             f"Paired on the same questions, with 95 % intervals.{left_out}",
-            f"Differences in {metric}: " + "; ".join(f"{m['y']} {m['mean']:+.3f}" for m in marks),
+            f"Differences in {metric}: " + "; ".join(f"{m['y']} {m['mean']:+z.3f}" for m in marks),
             partial(forest, marks, by=list(compared), own_rows=True, rate=False, zero=0.0,
                     x_title=f"difference in {metric}, 95 % interval"), tuple(marks),
         )  # fmt: skip

@@ -47,10 +47,12 @@ class Interval(NamedTuple):
     method: str
 
     def __format__(self, spec: str) -> str:
-        """Mean and ends, each by ``spec`` (".3f" if empty); a dash where there are no questions."""
+        """Mean and ends, each by ``spec`` (".3f" if empty); a dash where there are no questions.
+        What rounds to zero has no sign."""
         if not self.n:
             return "–"
-        mean, low, high = (format(x, spec or ".3f") for x in self[:3])
+        spec = (spec or ".3f").replace(".", "z.", 1)
+        mean, low, high = (format(x, spec) for x in self[:3])
         return f"{mean} [{low}, {high}]"
 
     def __str__(self) -> str:

@@ -25,7 +25,7 @@ from typing import IO, Any, Self
 
 from ..core.trajectory import from_line
 from ..errors import DataError, EvaluationError
-from ..storage.files import writing
+from ..storage.files import lock_file, writing
 from ..types import Task
 from ..utils.trust import registered_only
 from .comparison import differing, told
@@ -208,11 +208,7 @@ class Journal:
 def _lock(file: IO[Any], path: Path) -> None:
     """Refuse a second writer. A killed process holds no lock."""
     try:
-        import fcntl
-    except ImportError:  # Windows: two writers are not told apart
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file)
     except OSError:
         file.close()
         raise EvaluationError(

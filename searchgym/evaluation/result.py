@@ -111,7 +111,7 @@ class EvalResult:
             )
         column(self.rows, metric)  # an unknown metric is an error that names the known ones
         means = {r.agent: r.means[metric] for r in results}
-        told = ", ".join(f"{a} {i.mean:.2f}" for a, i in means.items() if i.n)
+        told = ", ".join(f"{a} {i.mean:z.2f}" for a, i in means.items() if i.n)
         if by == "family":
             marks = family_marks(results, metric)
         else:
@@ -121,7 +121,7 @@ class EvalResult:
             metric, f"{name} on {self.set}: {told}",
             "Mean and 95 % interval, bootstrap over questions (BCa); number of questions in "
             f"brackets.{caveats(results)}",
-            f"{name}: " + "; ".join(f"{m['by']}, {m['y']}: {m['mean']:.2f}" for m in marks),
+            f"{name}: " + "; ".join(f"{m['by']}, {m['y']}: {m['mean']:z.2f}" for m in marks),
             partial(forest, marks, by=agents, own_rows=by == "all",
                     rate=METRICS.get(metric, False), x_title=f"{name}, 95 % interval"),
             tuple(marks),

@@ -170,7 +170,7 @@ def _leaders(by_set: Mapping[str, Sequence[EvalResult]]) -> str:
         near = ""
         if second is not None and not scores.apart(best, second, metric)[0]:
             near = f", not told apart from {quoted(second.agent)}"
-        place = f"{name} ({best.means[metric].mean:.2f}{near})"
+        place = f"{name} ({best.means[metric].mean:z.2f}{near})"
         told.setdefault((best.agent, metric), []).append(place)
     return "; ".join(
         f"{quoted(agent)} has the best {label(metric)} on {listed(places)}"
@@ -189,9 +189,9 @@ def _summary(by_set: Mapping[str, Sequence[EvalResult]]) -> list[str]:
             f"{quoted(best.agent)} answers {percent(means['em'].mean)} of {asked} exactly: F1 "
             f"{means['f1']:.2f}, "
             if metric == "f1"
-            else f"{quoted(best.agent)} has {label(metric)} {means[metric]:.2f} on {asked}, "
+            else f"{quoted(best.agent)} has {label(metric)} {means[metric]:z.2f} on {asked}, "
         )
-        told += f"{means['searches'].mean:.2f} searches per question."
+        told += f"{means['searches'].mean:z.2f} searches per question."
         others = [r for r in results if r is not best and not closed_book(r)]
         if others:
             told += f" {label(metric)} of the others: {_told(others)}."
@@ -204,7 +204,7 @@ def _summary(by_set: Mapping[str, Sequence[EvalResult]]) -> list[str]:
 def _told(results: Sequence[EvalResult]) -> str:
     by: dict[str, list[str]] = {}
     for r in results:
-        mean = f"{r.means[r.metric].mean:.2f}" if r.means[r.metric].n else "not known"
+        mean = f"{r.means[r.metric].mean:z.2f}" if r.means[r.metric].n else "not known"
         by.setdefault(mean, []).append(quoted(r.agent.removesuffix(CLOSED)))
     return "; ".join(f"{listed(names)} {mean}" for mean, names in by.items())
 

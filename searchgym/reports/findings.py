@@ -146,9 +146,9 @@ class Findings:
         if home is None:
             return ""
         own = self.cells[home, self.focus]
-        told = f"{quoted(self.focus)} has {label(METRIC)} {own['mean']:.2f} in {home}"
+        told = f"{quoted(self.focus)} has {label(METRIC)} {own['mean']:z.2f} in {home}"
         if (rules := self.cells.get((home, RULES))) is not None and self.focus != RULES:
-            told += f" (rules {rules['mean']:.2f})"
+            told += f" (rules {rules['mean']:z.2f})"
         kept = self._kept()
         return f"{told}{'; it keeps ' + listed(kept) if kept else ''}."
 
@@ -201,11 +201,11 @@ class Findings:
         own = {rung: c for (rung, name), c in self.cells.items() if name == agent}
         near = [n for n in self.generated if n in own]
         told = [
-            f"{own[n]['mean']:.2f} [{own[n]['low']:.2f}, {own[n]['high']:.2f}] in {n}"
+            f"{own[n]['mean']:z.2f} [{own[n]['low']:z.2f}, {own[n]['high']:z.2f}] in {n}"
             for n in dict.fromkeys(near[:1] + near[-1:])
         ]
         if real := [n for n in self.real if n in own]:
-            scores = ", ".join(f"{own[n]['mean']:.2f} ({n})" for n in real)
+            scores = ", ".join(f"{own[n]['mean']:z.2f} ({n})" for n in real)
             told.append(f"on real passages {scores}")
         return f"{label(METRIC)} of {quoted(agent)}: {'; '.join(told)}." if told else ""
 

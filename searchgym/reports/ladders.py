@@ -217,7 +217,7 @@ def _finding(
         return f"{label(metric)} by set"
     real = [n for n, r in own.items() if r["facet"] == KINDS["real"]]
     ends = dict.fromkeys([next(iter(own)), *(real[:1] or list(own)[-1:])])
-    told = listed([f"{own[n]['mean']:.2f} on {n}" for n in ends])
+    told = listed([f"{own[n]['mean']:z.2f} on {n}" for n in ends])
     scores = f"{label(metric)} {told}"
     cells = [{**r, "agent": r["by"], "metric": metric} for r in rows if r["by"] in (focus, RULES)]
     stands = standings(cells, contrasts, metric)
@@ -280,7 +280,7 @@ def _steps(runs: Sequence[Run]) -> Section | None:
     title = f"No step costs {listed([quoted(a) for a in own])} any {name}"
     if hardest["mean"] > 0:
         title = (
-            f"{quoted(hardest['by'])} loses most on {hardest['y']}: {hardest['mean']:.2f} {name} "
+            f"{quoted(hardest['by'])} loses most on {hardest['y']}: {hardest['mean']:z.2f} {name} "
             "less than on the rung above"
         )
     figure = forest_figure("drops", title, note, marks, own, f"drop in {name}, 95 % interval",

@@ -139,8 +139,8 @@ def forest_figure(
     ``alt``, all its numbers in words."""
     sign = "+" if options.get("zero") == 0 else ""
     told = [
-        f"{m['by']}, {m['y']}: {m['mean']:{sign}.2f}" if m["by"] != m["y"] else
-        f"{m['by']}{', ' + m['facet'] if m.get('facet') else ''}: {m['mean']:{sign}.2f}"
+        f"{m['by']}, {m['y']}: {m['mean']:{sign}z.2f}" if m["by"] != m["y"] else
+        f"{m['by']}{', ' + m['facet'] if m.get('facet') else ''}: {m['mean']:{sign}z.2f}"
         for m in marks
     ]  # fmt: skip
     drawn = partial(forest, marks, seeds, by=by, x_title=x_title, **options)

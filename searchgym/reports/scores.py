@@ -117,13 +117,13 @@ def _same(results: Sequence[EvalResult], metrics: Sequence[str]) -> str:
 def _lead(results: Sequence[EvalResult]) -> str:
     metric = results[0].metric
     best = best_of(results, metric)
-    told = f"{quoted(best.agent)} reaches {label(metric)} {best.means[metric].mean:.2f}"
+    told = f"{quoted(best.agent)} reaches {label(metric)} {best.means[metric].mean:z.2f}"
     if (second := runner_up(results, best, metric)) is not None:
-        told += f", {quoted(second.agent)} {second.means[metric].mean:.2f}"
+        told += f", {quoted(second.agent)} {second.means[metric].mean:z.2f}"
         told += f"; {apart(best, second, metric)[1]}"
     for r in results:
         if r.ceiling and r is not best and not closed_book(r):
-            told += f"; the oracle {r.means[metric].mean:.2f}"
+            told += f"; the oracle {r.means[metric].mean:z.2f}"
     return told
 
 
@@ -154,11 +154,11 @@ def families(results: Sequence[EvalResult], linked: bool = False) -> Section | N
     best = best_of(results, metric)
     own = {str(m["family"]): float(m["mean"]) for m in marks if m["by"] == best.agent}
     high, low = max(own, key=own.__getitem__), min(own, key=own.__getitem__)
-    title = f"{quoted(best.agent)} has {name} {own[high]:.2f} on {high} questions"
+    title = f"{quoted(best.agent)} has {name} {own[high]:z.2f} on {high} questions"
     if own[high] > own[low]:
         title = (
-            f"{quoted(best.agent)} is best at {high} questions ({name} {own[high]:.2f}) "
-            f"and worst at {low} ({own[low]:.2f})"
+            f"{quoted(best.agent)} is best at {high} questions ({name} {own[high]:z.2f}) "
+            f"and worst at {low} ({own[low]:z.2f})"
         )
     figure = forest_figure(
         "families", title, caption, marks, [r.agent for r in results], f"{name}, 95 % interval",
@@ -218,7 +218,7 @@ def _budgets(results: Sequence[EvalResult], most: int) -> Figure:
             f"{quoted(best.agent)} earns {part} of its EM of {whole:.2f} with at most {enough} "
             f"search{'es' * (enough != 1)}"
         )
-    told = "; ".join(f"{r['series']}: {r['mean']:.2f} within {r['x']}" for r in rows)
+    told = "; ".join(f"{r['series']}: {r['mean']:z.2f} within {r['x']}" for r in rows)
     return Figure(
         "budget", title,
         "Share of questions answered exactly with at most so many searches; bands: 95 % "

@@ -211,7 +211,7 @@ def locked(path: Path) -> bool:
             if not holder.isdecimal():
                 return False
             os.kill(int(holder), 0)  # its process is gone: the lock need not be tried, which
-            _lock_file(file)  # would hinder a training that starts at this very moment
+            lock_file(file)  # would hinder a training that starts at this very moment
     except (BlockingIOError, PermissionError):
         return True
     except OSError:
@@ -255,7 +255,7 @@ class FolderLock:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 file = self.path.open("a+", encoding="utf-8")
             try:
-                _lock_file(file)
+                lock_file(file)
             except BlockingIOError:
                 file.seek(0)
                 holder = file.read().strip()
@@ -306,19 +306,15 @@ def waiting_lock(path: Path) -> Iterator[None]:
     with writing(path):
         file = path.open("a", encoding="utf-8")
     with file:
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            pass
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        lock_file(file, wait=True)
         yield
 
 
-def _lock_file(file: IO[Any]) -> None:
-    """``BlockingIOError`` if another open file holds the lock."""
+def lock_file(file: IO[Any], *, wait: bool = False) -> None:
+    """Lock an open file until it is closed or its process ends. ``BlockingIOError`` if another
+    open file holds the lock, unless told to ``wait`` for it; Windows has no such lock."""
     try:
         import fcntl
-    except ImportError:  # Windows
+    except ImportError:
         return
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

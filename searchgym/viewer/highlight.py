@@ -250,7 +250,7 @@ def _told(token: Token) -> str:
         return "read, not sampled"
     parts: list[Any] = [f"turn {token.turn + 1}", "trained on" if token.trained else "masked"]
     if token.logp is not None:
-        parts.append(f"log-probability {token.logp:.3f}")
+        parts.append(f"log-probability {token.logp:z.3f}")
     if token.advantage is not None:
-        parts.append(f"advantage {token.advantage:+.3f}")
+        parts.append(f"advantage {token.advantage:+z.3f}")
     return ", ".join(parts)

@@ -288,3 +288,10 @@ def test_small_sets_whose_pairs_all_differ_are_no_few() -> None:
     assert found.low > 0
     assert found.method == "bca"
     assert sign_flip_p(better) < 0.001
+
+
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    near = intervals.Interval(-0.001, -0.004, 0.004, 9, "bca")
+    assert f"{near:.2f}" == "0.00 [0.00, 0.00]"
+    assert f"{near:+.2f}" == "+0.00 [+0.00, +0.00]"
+    assert str(near) == "-0.001 [-0.004, 0.004]"

@@ -113,7 +113,7 @@ def shown(value: Sequence[float | None]) -> str:
     mean, low, high = value
     if mean is None:
         return "-"  # nothing along the true gradient that is not noise
-    text = f"{mean:.2f}" if abs(mean) < 100 else f"{mean:.0f}"
+    text = f"{mean:z.2f}" if abs(mean) < 100 else f"{mean:.0f}"
     half = 0.0 if low is None or high is None else (high - low) / 2
     text += f" ±{half:.2f}" if half >= 0.005 else ""
     return re.sub(r"\b0\.", ".", text)
@@ -167,11 +167,11 @@ def _finding(result: Mapping[str, Any], ordered: Sequence[str], size: int, succe
         result, f"advantage:{ordered[0]}", size, success
     )
     assert row is not None
-    text = f"One step of {ordered[0]} has a cosine of {row['step_cosine'][0]:.2f} with the true "
+    text = f"One step of {ordered[0]} has a cosine of {row['step_cosine'][0]:z.2f} with the true "
     text += "gradient"
     broken = row_of(result, BROKEN, size, success)
     grpo = row_of(result, "grpo", size, success)
     if broken is not None and grpo is not None:
-        text += f", one of GRPO {grpo['step_cosine'][0]:.2f}, and with its turns shuffled "
-        text += f"{broken['step_cosine'][0]:.2f}"
+        text += f", one of GRPO {grpo['step_cosine'][0]:z.2f}, and with its turns shuffled "
+        text += f"{broken['step_cosine'][0]:z.2f}"
     return text

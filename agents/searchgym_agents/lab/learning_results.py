@@ -82,7 +82,7 @@ def lines(result: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _shown_as(value: Sequence[float]) -> str:
     mean, low, high = value
-    return re.sub(r"\b0\.", ".", f"{mean:.2f} ±{(high - low) / 2:.2f}")
+    return re.sub(r"\b0\.", ".", f"{mean:z.2f} ±{(high - low) / 2:.2f}")
 
 
 def _episodes(goal: Sequence[float] | None) -> str:
@@ -110,7 +110,7 @@ def sentence(result: Mapping[str, Any], name: str) -> str:
 
 def _between(value: Sequence[float]) -> str:
     mean, low, high = value
-    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+    return f"{mean:z.2f} [{low:z.2f}, {high:z.2f}]"
 
 
 def drawn(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

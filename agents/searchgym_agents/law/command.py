@@ -79,7 +79,7 @@ def law(
     law_of = result["law"]
     print_table(
         f"F1 on {len(law_of['sets'])} real sets, predicted from {' and '.join(law_of['rungs'])}",
-        [{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
+        [{k: f"{v:z.3f}" if isinstance(v, float) else v for k, v in row.items()}
          for row in result["agents"]],
     )  # fmt: skip
     say(result["finding"])

@@ -240,7 +240,7 @@ def scores(law: Law, agents: Sequence[AgentScores]) -> dict[str, Any]:
 
 def finding(r2: Mapping[str, Mapping[str, Any]]) -> str:
     """Say in a sentence how well generated worlds predict real scores."""
-    said = {name: f"{v['mean']:.2f} [{v['low']:.2f}, {v['high']:.2f}]" for name, v in r2.items()}
+    said = {name: f"{v['mean']:z.2f} [{v['low']:z.2f}, {v['high']:z.2f}]" for name, v in r2.items()}
     out = r2["leave one out"]
     does = "foretell" if out["low"] > 0 else "do not foretell"
     text = (

@@ -115,7 +115,7 @@ def at_0(one: Judgement) -> str:
 def _number(value: float) -> str:
     if not math.isfinite(value):
         return {math.inf: "∞", -math.inf: "-∞"}.get(value, "?")
-    text = f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
+    text = f"{value:z.2f}" if abs(value) < 100 else f"{value:.0f}"
     return re.sub(r"^(-?)0\.", r"\1.", text)
 
 

@@ -20,7 +20,7 @@ from ...text import normalise_answer
 from ...types import ABSTAIN, Passage, Ranking, Split, Task
 from .language import language
 from .pages import Pages, TextPage
-from .questions import Hop, Item, Questions
+from .questions import Hop, Item, Mention, Questions
 
 FAMILIES = (
     "chain", "bridge_comparison", "intersection", "bridge", "comparison", "yes_no", "fact", "gap",
@@ -177,6 +177,9 @@ class _Builder:
             self._links = [link for link in found if self.own(link.page) and self.own(link.to)]
         return self._links
 
+    def mentions(self) -> list[Mention]:
+        return [m for m in self.questions.mentions() if self.own(m.page) and self.own(m.to)]
+
     def drafts(self, family: str) -> Iterator[Item | None]:
         """Drafts of a family without end; None where a place gives none. Nothing if there is no
         place at all."""
@@ -192,10 +195,9 @@ class _Builder:
                 [page for page in stating if len(page.facts) > 1], ask.intersection
             )
         elif family == "bridge":
-            mentions = [m for m in ask.mentions() if self.own(m.page) and self.own(m.to)]
             yield from _in_turn(
                 self._each(self.links(), ask.bridge),
-                self._each(mentions, ask.bridge_from_text),
+                self._each(self.mentions(), ask.bridge_from_text),
                 self._each(self.links(), ask.bridge_to_name),
             )
         elif family == "chain":
@@ -203,12 +205,16 @@ class _Builder:
             for link in self.links():
                 after[link.page.id].append(link)
             pairs = [(one, two) for one in self.links() for two in after[one.to.id]]
-            yield from self._each(pairs, lambda pair: ask.chain(*pair))
+            told = [(one, two) for one in self.mentions() for two in after[one.to.id]]
+            yield from _in_turn(
+                self._each(pairs, lambda pair: ask.chain(*pair)),
+                self._each(told, lambda pair: ask.bridge_from_text(*pair)),
+            )
         elif family == "bridge_comparison":
             made = [
                 link for link in self.links()
-                if link.fact.relation in MAKERS and "birth_date" in link.to.facts
-                and link.page.group == "work"
+                if link.fact.relation in MAKERS and link.page.group == "work"
+                and ("birth_date" in link.to.facts or link.to.nation)
             ]  # fmt: skip
             yield from self._pairs(made, lambda link: link.fact.relation, ask.bridge_comparison)
         elif family == "comparison":
@@ -261,9 +267,13 @@ class _Builder:
             for draft, queries in self._found(drafts, family):
                 bare = normalise_answer(draft.question)
                 last = draft.pages[-1].title
+                titles = sorted({page.title for page in draft.pages})
+                same = " ".join((family, *titles, normalise_answer(draft.answers[0])))
+                if same in self.asked:  # in other words
+                    continue
                 free = family != "unanswerable" or last not in self.gold
                 if free and bare not in self.asked and self.used[last] < self._most(family):
-                    self.asked.add(bare)
+                    self.asked |= {bare, same}
                     self.used[last] += self.per_page if family == "unanswerable" else 1
                     self.gold |= {page.title for page in draft.pages}
                     yield draft, queries
@@ -315,12 +325,15 @@ class _Builder:
         )
         rankings = self.search([d.question for d in drafts], LOOKED_AT) if drafts else ()
         for draft, ranking in zip(drafts, rankings, strict=True):
-            asked = [
-                next((name for name, ids in [next(by_name), next(by_name)] if page.id in ids), "")
-                for page in draft.pages
-            ]
+            asked, shown = [], set[str]()  # shown: by a search for the first page's name
+            for page in draft.pages:
+                found = [next(by_name), next(by_name)]
+                asked.append(next((name for name, ids in found if page.id in ids), ""))
+                if page is draft.pages[0]:
+                    shown = next((ids for name, ids in found if name == asked[0]), shown)
             first = {hit.passage.id for hit in ranking[:FIRST]}
             begins, ends = draft.pages[0].id in first, draft.pages[-1].id in first
+            ends = ends or draft.pages[-1].id in shown
             asks_for_name = draft.rule in ("title", "described", "intersection")
             if not begins and (asks_for_name or family == "gap" or not asked[0]):
                 self.refused["the first page is not found"] += 1

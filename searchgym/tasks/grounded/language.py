@@ -63,6 +63,7 @@ class Language:
         )
         self.number = re.compile(r"\d[\d,]*\d(?: million)?")
         self.vague = frozenset(spans["vague"])
+        self.roles = frozenset(spans.get("roles", ()))
         self.openers = frozenset(spans["openers"])
         self.articles, self.pronouns = tuple(spans["articles"]), tuple(spans["pronouns"])
         self.persons = frozenset(spans["persons"])

@@ -13,6 +13,7 @@ from .language import Language, Relation
 
 OF_ANOTHER = re.compile(r"\b(?:of|to|for|from)\b(?:(?!,| and ).)*$")
 """Before a statement that is made of something else: "the soundtrack of a film directed by …"."""
+PERSONS = frozenset({"person"})
 LONGEST = 400
 """Characters of the longest sentence that is read: what a pattern costs stays bounded."""
 
@@ -259,6 +260,12 @@ class Pages:
         name = rules.name.pattern
         listed = re.match(rf'(?:,?(?: and| or|,)? "?{name}"?)*', after)
         others = tuple(rules.name.findall(listed[0])) if listed and relation.several else ()
+        if relation.several and after.startswith(" as "):  # "stars A as B and C as D"
+            others += tuple(re.findall(rf"(?:,| and) ({name}) as ", after[:LONGEST]))
+        if relation.value == PERSONS:
+            if others and " " not in value:
+                return  # the first name of "Michael and Peter Spierig"
+            value = re.sub(r"^(\S+ \S.*?) of .*", r"\1", value)
         alone = relation.several or relation.time
         if not alone and re.match(rf",? (?:and )?{name}", after):
             return  # one of several

@@ -81,7 +81,8 @@ class Questions:
     def noun(self, page: TextPage) -> str:
         """Type of a page in one word: "film", "novelist", "person"."""
         if page.group == "person":
-            return page.noun if page.noun in self.rules.groups else "person"
+            told = page.noun in self.rules.groups and page.noun not in self.rules.roles
+            return page.noun if told else "person"
         return page.noun or page.kind or "one"
 
     def subject(self, page: TextPage) -> str | None:
@@ -108,7 +109,7 @@ class Questions:
         return (fact.value, *town, *fact.others, *own)
 
     def article(self, phrase: str) -> str:
-        vowel = re.match(r"[aeiou](?!ni[^n]|s[ae]|u)|hono|hour", phrase.lower())
+        vowel = re.match(r"[ai]|e(?!u)|o(?!ne\b)|u(?!ni[^nm]|s[ae])|hono|hour", phrase.lower())
         return ("an " if vowel else "a ") + phrase
 
     def fact(self, page: TextPage, without: str = "") -> TextFact | None:
@@ -138,7 +139,7 @@ class Questions:
         if len(values) < len(chosen) or not any(self._stated_once(page, f) for f in chosen):
             return ""
         nation = f"{page.nation} " if page.nation else ""
-        return f"{year}{nation}{noun} {' and '.join(self._clause(fact) for fact in chosen)}"
+        return f"{year}{nation}{noun} {self._clauses(chosen)}"
 
     def _year(self, page: TextPage) -> str:
         """The year of a work, "" if it is not stated."""
@@ -146,8 +147,17 @@ class Questions:
         year = year_of(fact, self.rules) if fact else None
         return f"{year} " if year else ""
 
-    def _clause(self, fact: TextFact) -> str:
-        return self.form(self.rules.relations[fact.relation].clause, V=fact.value)
+    def _clauses(self, facts: Sequence[TextFact]) -> str:
+        """Clauses about one thing, all with a pronoun or all without where there are such."""
+        forms = [self.rules.relations[fact.relation].clause for fact in facts]
+        full = re.compile(self.rules.phrases["relative"]).match
+        kinds = [{bool(full(form)) for form in each} for each in forms]
+        shared = set.intersection(*kinds) if kinds else set()
+        if shared:
+            kind = max(shared) if self.rng.random() < 0.5 else min(shared)
+            forms = [tuple(f for f in each if bool(full(f)) == kind) for each in forms]
+        told = [self.form(f, V=fact.value) for f, fact in zip(forms, facts, strict=True)]
+        return " and ".join(told)
 
     def _stated_once(self, page: TextPage, fact: TextFact) -> bool:
         return len(self.pages.stating(page, fact)) == 1
@@ -217,6 +227,21 @@ class Questions:
             found.append(span.span())
         return found
 
+    def _terms(self, body: str) -> list[tuple[int, int]]:
+        """Start and end of the lower-case terms of a sentence that pages of the corpus explain."""
+        words = [m.span() for m in re.finditer(r"(?<= )[a-z][a-z-]+(?=[ ,.;])", body)]
+        found, taken = [], 0
+        for place, (start, _) in enumerate(words):
+            for _, end in reversed(words[place : place + 3]):
+                term = body[start:end]
+                if start < taken or len(term) < 6 or self.pages.only(term) is None:
+                    continue
+                if term not in self.rules.groups and self.pages.usual[term.split()[-1]] <= 30:
+                    found.append((start, end))
+                    taken = end
+                    break
+        return found
+
     def _gap(self, page: TextPage, subject: str, body: str, start: int, stop: int) -> Item | None:
         phrases, rules = self.rules.phrases, self.rules
         text, before, after = body[start:stop], body[:start], body[stop:].rstrip(" .")
@@ -274,7 +299,7 @@ class Questions:
         for page in self.pages.all:
             for place, sentence in enumerate(page.sentences):
                 end = page.ends[place]
-                if end < 0 or len(sentence) > 260:
+                if end < 0 or len(sentence) > 260 or re.search(r"[.?!] [a-z]", sentence):
                     continue
                 for name in self.rules.name.finditer(sentence, end):
                     to = self.pages.only(name[0]) if " " in name[0] else None
@@ -324,43 +349,48 @@ class Questions:
             self.sentence(question), self.answers(after.to, fact), pages, "chain", fact.relation
         )
 
-    def bridge_from_text(self, mention: Mention) -> Item | None:
-        """Repeat a sentence without a name in it, and ask for a fact of the page of that name."""
-        subject, fact = self.subject(mention.page), self.fact(mention.to, "occupation")
-        if not subject or fact is None:
+    def bridge_from_text(self, mention: Mention, after: Hop | None = None) -> Item | None:
+        """Repeat a sentence without a name in it, and ask for a fact of the page of that name, or
+        of the page that follows it."""
+        last = after.to if after else mention.to
+        subject, fact = self.subject(mention.page), self.fact(last, "occupation")
+        clause = self._without_name(mention, subject) if subject else ""
+        if not clause or fact is None or last is mention.page:
             return None
+        noun = self.noun(mention.to)
+        told = f"this {noun}"
+        if after:
+            forms = self.rules.relations[after.fact.relation].noun
+            told = self.form(forms, S=told, k=self.noun(after.to))
+        ask = self.form(self.rules.relations[fact.relation].ask, S=told, k=self.noun(last))
+        question = self.sentence(f"{clause}. {ask[0].upper()}{ask[1:]}")
+        pages = (mention.page, mention.to, *((last,) if after else ()))
+        rule = "chain" if after else "sentence"
+        return Item(question, self.answers(last, fact), pages, rule, fact.relation)
+
+    def _without_name(self, mention: Mention, subject: str) -> str:
+        """A sentence about the page with "a singer" for the name; "" if that reads badly."""
         sentence, noun = mention.page.sentences[mention.sentence], self.noun(mention.to)
         end = mention.page.ends[mention.sentence]
         before = re.sub(r" ?\([^()]*\)", "", sentence[end : mention.start])
         before = re.sub(r"\b(?:the|an?) ?$", "", before)
         after = re.sub(r" ?\([^()]*\)", "", sentence[mention.end :]).rstrip(" .")
+        if before.endswith('"') and after.startswith('"'):
+            before, after = before[:-1], after[1:]
         if len(after) > 70 and 0 < (comma := after.find(",", 15)) < 80:
             after = after[:comma]
         if not re.search(self.rules.phrases["before_page"], before):
-            return None
+            return ""
         if before.rstrip().endswith((",", ", and")) or re.match(
             r",? (?:and|or|the) |, [A-Z]", after
         ):
-            return None  # one of a list reads as an apposition
+            return ""  # one of a list reads as an apposition
         if len(before) + len(after) > 200 or re.match(r"['’\"-]| [A-Z&]|, [A-Z]\w+,", after):
-            return None
+            return ""
+        if (before + after).count('"') % 2:
+            return ""  # cut within a title
         clause = subject + (before if before.startswith((" ", ",")) else f" {before}").rstrip()
-        ask = self.rules.relations[fact.relation].ask
-        question = self.rules.phrases["this"].format(
-            clause=clause,
-            a=self.article(noun).split()[0],
-            k=noun,
-            after=after,
-            question=self.form(ask, S=f"this {noun}", k=noun),
-        )
-        pages = (mention.page, mention.to)
-        return Item(
-            self.sentence(question),
-            self.answers(mention.to, fact),
-            pages,
-            "sentence",
-            fact.relation,
-        )
+        return f"{clause} {self.article(noun)}{after}"
 
     def bridge_to_name(self, link: Hop) -> Item | None:
         """Ask for a page's name, told by its relation to another and by a fact of its own, or for
@@ -402,22 +432,20 @@ class Questions:
             fact
             for fact in page.facts.values()
             if self.rules.relations[fact.relation].clause
+            and not self.rules.relations[fact.relation].time
             and fact.relation not in WIDE
             and not self._stated_once(page, fact)
         ]
-        if len(facts) < 2 or not page.noun:
+        told = self._year(page) if page.group == "work" else f"{page.nation} ".lstrip()
+        if len(facts) < 2 or not told or self.noun(page) in self.rules.vague:
             return None
         one, two = (facts[i] for i in self.rng.permutation(len(facts))[:2])
-        year = self._year(page)
-        if not year or normalise_answer(one.value) == normalise_answer(two.value):
+        if normalise_answer(one.value) == normalise_answer(two.value):
             return None
         if self.pages.stating(page, one) & self.pages.stating(page, two) != {page.title}:
             return None
         question = self.form(
-            self.rules.phrases["both"],
-            k=year + self.noun(page),
-            one=self._clause(one),
-            two=self._clause(two),
+            self.rules.phrases["both"], k=told + self.noun(page), both=self._clauses((one, two))
         )
         return Item(self.sentence(question), (page.name,), (page,), "intersection")
 
@@ -439,18 +467,30 @@ class Questions:
         )
 
     def bridge_comparison(self, one: Hop, other: Hop) -> Item | None:
-        """Ask which of two works has the older or younger maker."""
+        """Ask which of two works has the older or younger maker, or whether both are of one
+        nationality."""
         a, b = self.subject(one.page), self.subject(other.page)
-        years = [year_of(link.to.facts["birth_date"], self.rules) for link in (one, other)]
         apart = one.page is not other.page and one.to is not other.to
-        if not a or not b or not apart or None in years or years[0] == years[1]:
+        if not a or not b or not apart:
+            return None
+        pages, nations = (one.page, other.page, one.to, other.to), (one.to.nation, other.to.nation)
+        if all(nations) and self.rng.random() < 0.5:
+            same = nations[0] == nations[1]
+            if not same and set(nations[0].split()) & set(nations[1].split()):
+                return None
+            forms = self.rules.phrases["makers_nation"]
+            question = self.form(forms, A=a, B=b, r=one.fact.relation, rs=plural(one.fact.relation))
+            answer = self.rules.phrases["yes" if same else "no"]
+            return Item(self.sentence(question), (answer,), pages, "same")
+        dates = [link.to.facts.get("birth_date") for link in (one, other)]
+        years = [year_of(date, self.rules) if date else None for date in dates]
+        if None in years or years[0] == years[1]:
             return None
         first = self.rng.random() < 0.6
         forms = self.rules.phrases["maker_first" if first else "maker_later"]
         noun = self.noun(one.page) if self.noun(one.page) == self.noun(other.page) else "work"
         question = self.form(forms, A=a, B=b, k=noun, r=one.fact.relation)
         won = one.page if (years[0] < years[1]) == first else other.page  # type: ignore[operator]
-        pages = (one.page, other.page, one.to, other.to)
         return Item(self.sentence(question), (won.name,), pages, "maker")
 
     def yes_no(self, one: TextPage, other: TextPage) -> Item | None:

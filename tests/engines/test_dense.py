@@ -1,8 +1,7 @@
-"""The dense engine: encoders, kinds of index, exactness, published files."""
+"""The dense engine: encoders, kinds of index, exactness."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +13,6 @@ import torch
 
 from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
-from searchgym.engines.dense import DenseEngine
 from searchgym.engines.dense.build import build_dense, recall
 from searchgym.engines.dense.encoder import PRESETS, SentenceEncoder, find_preset
 from searchgym.engines.dense.index import KINDS, DenseIndex, Vectors, build_faiss, parameters
@@ -54,15 +52,14 @@ def test_the_nearest_are_those_of_a_full_sort(blocks: int, levels: int) -> None:
     x = rng.normal(size=(700, 16)).astype(np.float32)
     if levels:  # coarse values: hundreds of exact ties, far more than there are candidates
         x = np.clip(np.rint(x * levels), -1, 1).astype(np.float32)
-    ranks = rng.permutation(700).astype(np.int64)
     longest = float(np.linalg.norm(x, axis=1).max())
-    vectors = Vectors(np.array_split(x, blocks), ranks=ranks, longest=longest)
+    vectors = Vectors(np.array_split(x, blocks), longest=longest)
     queries = x[:40] + (0 if levels else rng.normal(size=(40, 16)).astype(np.float32))
     queries = queries.astype(np.float32)
     for k in (1, 5, 100, 700):
         for q, (rows, scores) in zip(queries, vectors.nearest(queries, k), strict=True):
             full = (x * q.astype(np.float64)).sum(axis=1).astype(np.float32)
-            order = np.lexsort((ranks, -full))[:k]
+            order = np.lexsort((np.arange(700), -full))[:k]
             np.testing.assert_array_equal(rows, order)
             np.testing.assert_array_equal(scores, full[order])
 
@@ -229,7 +226,6 @@ def test_options_of_the_engine(encoder: SentenceEncoder, tmp_path: Path) -> None
         ({"index": str(folder), "cache": "x"}, "not both"),
         ({"index": str(folder), "pooling": "cls"}, "cannot change|another encoder"),
         ({**spec, "index": str(folder), "pooling": "cls"}, "built with another encoder"),
-        ({**spec, "ids": "x"}, "ids= and sha256= belong to a published index"),
         ({**spec, "gpu": True}, "needs the package faiss-gpu and a GPU"),
     ]
     for options, message in wrong:
@@ -239,105 +235,6 @@ def test_options_of_the_engine(encoder: SentenceEncoder, tmp_path: Path) -> None
         build_engine({"name": "dense", "index": str(folder)}, corpus_of(61))
     with pytest.raises(EngineError, match="is empty"):
         build_engine({"name": "dense", "encoder": encoder}, Corpus("empty", []))
-
-
-# --- published files --------------------------------------------------------------------------
-@pytest.fixture(scope="module")
-def wiki(encoder: SentenceEncoder) -> tuple[Corpus, np.ndarray]:
-    """A corpus in the layout of wiki-18: ids are line numbers; vectors in the order of lines."""
-    e5 = SentenceEncoder(tiny_encoder(), preset="e5", device="cpu")
-    rng = np.random.default_rng(2)
-    rows = [
-        (f"Title {i}", " ".join(rng.choice(WORDS, 8)) + f" {i % 150}") for i in range(300)
-    ]  # every text twice, under ids whose order as strings is not their order as numbers
-    corpus = Corpus("wiki", [Passage(str(i), t, x, f"u:{i}") for i, (t, x) in enumerate(rows)])
-    return corpus, e5.passages(rows)
-
-
-def write_published(folder: Path, vectors: np.ndarray, factory: str, parts: int) -> None:
-    import faiss
-
-    index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
-    index.add(vectors)
-    folder.mkdir()
-    faiss.write_index(index, str(folder / "e5.index"))
-    if parts:
-        data = (folder / "e5.index").read_bytes()
-        (folder / "e5.index").unlink()
-        cut = len(data) // parts + 1
-        for i in range(parts):
-            name = f"part_a{'abc'[i]}"
-            (folder / name).write_bytes(data[i * cut : (i + 1) * cut])
-
-
-@pytest.mark.parametrize(("factory", "parts"), [("Flat", 0), ("Flat", 2), ("HNSW64", 2)])
-def test_the_published_wiki18_layout_is_loaded_as_it_is(
-    factory: str, parts: int, wiki: tuple[Corpus, np.ndarray], tmp_path: Path
-) -> None:
-    corpus, vectors = wiki
-    write_published(tmp_path / "i", vectors, factory, parts)
-    before = {f.name: hashlib.sha256(f.read_bytes()).digest() for f in (tmp_path / "i").iterdir()}
-    spec = {
-        "name": "dense", "index": str(tmp_path / "i"), "encoder": str(tiny_encoder()),
-        "preset": "e5", "device": "cpu",
-    }  # fmt: skip
-    engine = build_engine(spec, corpus)
-    assert isinstance(engine, DenseEngine)
-    assert engine.index.kind == {"Flat": "flat", "HNSW64": "hnsw"}[factory]
-    own = DenseEngine(corpus, engine.encoder, engine.index, positions=engine._positions)
-    texts = ["red fox", "日本 été", "old house 7", "north river"]
-    asked = engine.encoder.queries(texts)
-    for text, q, ranking in zip(texts, asked, engine.search(texts, 10), strict=True):
-        scores = (vectors * q.astype(np.float64)).sum(axis=1).astype(np.float32)
-        order = sorted(range(300), key=lambda i: (-scores[i], str(i)))[:10]
-        assert [hit.passage.id for hit in ranking] == [str(i) for i in order], text
-        assert [hit.score for hit in ranking] == [float(scores[i]) for i in order]
-    assert own.search(texts, 3) == engine.search(texts, 3)
-    after = {name: (tmp_path / "i" / name).read_bytes() for name in before}
-    assert {n: hashlib.sha256(data).digest() for n, data in after.items()} == before
-    mapped = Path("/proc/self/maps")
-    if mapped.exists():
-        assert str(tmp_path / "i") in mapped.read_text(), "the file is not memory-mapped"
-    again = build_engine(spec, corpus)
-    assert again.fingerprint == engine.fingerprint
-    queries = [Query(text, k, CONTEXT) for k, text in enumerate(texts, 1)]
-    assert again.run(queries) == engine.run(queries)
-
-
-def test_what_does_not_belong_to_a_published_index_is_refused(
-    wiki: tuple[Corpus, np.ndarray], tmp_path: Path
-) -> None:
-    corpus, vectors = wiki
-    write_published(tmp_path / "i", vectors, "Flat", 0)
-    spec = {"name": "dense", "index": str(tmp_path / "i" / "e5.index"), "device": "cpu"}
-    tiny = {**spec, "encoder": str(tiny_encoder()), "preset": "e5"}
-    named = Corpus("named", [p._replace(id=f"w{p.id}") for p in corpus])
-    with pytest.raises(EngineError, match="has no passage '0'"):
-        build_engine(tiny, named)
-    (tmp_path / "ids").write_text("\n".join(f"w{i}" for i in range(300)) + "\n")
-    (tmp_path / "twice").write_text("\n".join(f"w{i}" for i in [0, *range(300)]) + "\n")
-    with pytest.raises(EngineError, match="must name each of the 300 passages once"):
-        build_engine({**tiny, "ids": str(tmp_path / "twice")}, named)
-    renamed = build_engine({**tiny, "ids": str(tmp_path / "ids")}, named)
-    (found,), (plain,) = (
-        e.search(["red fox"], 1) for e in (renamed, build_engine(tiny, corpus))  # type: ignore[attr-defined]
-    )  # fmt: skip
-    assert found[0].passage.id == f"w{plain[0].passage.id}"
-    with pytest.raises(EngineError, match="300 vectors, corpus 'wiki' 299 passages"):
-        build_engine(tiny, Corpus("wiki", list(corpus)[1:]))
-    with pytest.raises(EngineError, match=r'64 dimensions.*intfloat/e5-base-v2"'):
-        build_engine(spec, corpus)
-    stranger = encoder_folder(tmp_path / "stranger", seed=9)
-    with pytest.raises(EngineError, match="median cosine"):
-        build_engine({**tiny, "encoder": str(stranger)}, corpus)
-    (tmp_path / "i" / "part_aa").write_bytes(b"x")
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "part_ab").write_bytes(b"x")
-    with pytest.raises(EngineError, match="expected part_aa, found part_ab"):
-        build_engine({**tiny, "index": str(tmp_path / "broken")}, corpus)
-    (tmp_path / "broken" / "part_aa").write_bytes(b"y")
-    with pytest.raises(EngineError, match="is not a readable FAISS index"):
-        build_engine({**tiny, "index": str(tmp_path / "broken")}, corpus)
 
 
 # --- environments -----------------------------------------------------------------------------

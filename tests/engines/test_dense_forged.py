@@ -184,28 +184,3 @@ def test_a_folder_does_not_choose_which_model_is_loaded(
         assert opened(built / "flat", None)
     assert opened(built / "flat", source, pooling="mean")
     assert opened(built / "flat", None), "it was named here by the caller"
-
-
-def test_a_published_file_is_what_its_digest_says(encoder: SentenceEncoder, tmp_path: Path) -> None:
-    import faiss
-
-    rows = Corpus("w", [Passage(str(i), f"T{i}", f"red fox {i}", f"u:{i}") for i in range(50)])
-    index = faiss.IndexFlatIP(encoder.dim)
-    index.add(encoder.passages([(p.title, p.text) for p in rows]))
-    file = tmp_path / "e.index"
-    faiss.write_index(index, str(file))
-    spec = {"name": "dense", "index": str(file), "encoder": encoder, "gpu": False}
-    digest = file_digest(file)
-    assert build_engine({**spec, "sha256": digest.upper()}, rows).search(["fox"], 3)  # type: ignore[attr-defined]
-    whole = file.read_bytes()
-    for changed, message in (
-        (whole[:-4] + b"\0\0\0\1", "does not have the SHA-256"),
-        (whole[:500], "SHA-256|cannot hold"),
-    ):
-        file.write_bytes(changed)
-        with pytest.raises(EngineError, match=message):
-            build_engine({**spec, "sha256": digest}, rows)
-    for changed in (b"", b"IxFI", whole[:500], b"PK" + whole, whole[:8] + b"\xff" * 8 + whole[16:]):
-        file.write_bytes(changed)
-        with pytest.raises(EngineError, match=r"not a readable|cannot hold|damaged"):
-            build_engine(spec, rows)

@@ -27,8 +27,17 @@ from ...storage import files
 from ...storage.files import LOCK, FolderLock, file_digest, settled, waiting_lock
 from ..passage_cache import VectorCache
 from .encoder import Progress, SentenceEncoder
-from .faiss_files import check_graph, read_faiss
-from .index import AT_SEARCH, DenseIndex, Floats, Vectors, build_faiss, import_faiss, parameters
+from .index import (
+    AT_SEARCH,
+    DenseIndex,
+    Floats,
+    Vectors,
+    build_faiss,
+    check_graph,
+    import_faiss,
+    parameters,
+    read_faiss,
+)
 
 PLAN, MANIFEST = "plan.json", "manifest.json"
 SHARD = 8192

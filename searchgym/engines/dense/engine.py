@@ -27,8 +27,7 @@ from .build import (
     shown_progress,
 )
 from .encoder import KNOWN_ENCODERS, POOLINGS, Progress, SentenceEncoder
-from .faiss_files import is_published, open_published
-from .index import AT_SEARCH, KINDS, DenseIndex, Rows, parameters
+from .index import AT_SEARCH, KINDS, DenseIndex, parameters
 
 _make_hit = partial(tuple.__new__, Hit)
 NUMBERS = frozenset(name for kind in KINDS.values() for name in kind)
@@ -53,7 +52,6 @@ class DenseEngine:
         encoder: SentenceEncoder,
         index: DenseIndex,
         *,
-        positions: Rows | None = None,
         index_digest: str = "",
     ) -> None:
         if len(index.vectors) != len(corpus):
@@ -62,7 +60,6 @@ class DenseEngine:
                 f"{len(corpus):,} passages: they do not belong together"
             )
         self.corpus, self.encoder, self.index = corpus, encoder, index
-        self._positions = positions
         shown = json.dumps(
             [encoder.digest, encoder.device.type, index.kind, index.numbers, index_digest],
             sort_keys=True,
@@ -98,8 +95,7 @@ class DenseEngine:
             here = [i for i in asked if ks[i] == k]
             near = self.index.search(vectors[[distinct[texts[i]] for i in here]], k)
             for i, (rows, scores) in zip(here, near, strict=True):
-                where = rows if self._positions is None else self._positions[rows]
-                passages = map(self.corpus.__getitem__, where.tolist())
+                passages = map(self.corpus.__getitem__, rows.tolist())
                 rankings[i] = tuple(map(_make_hit, zip(passages, scores.tolist(), strict=True)))
         return rankings
 
@@ -112,8 +108,6 @@ def make(
     kind: str | None = None,
     index: str | Path | None = None,
     cache: str | Path | None = None,
-    ids: str | Path | None = None,
-    sha256: str | None = None,
     gpu: bool | None = None,
     verify: bool = True,
     threads: int = 1,
@@ -129,13 +123,11 @@ def make(
         encoder: Folder, hub name, ``{"model": …, **arguments of SentenceEncoder}``, or a ready one;
             default: all-MiniLM-L6-v2, or what ``index`` was built with.
         kind: "flat" (default) or "hnsw".
-        index: A folder that ``build_dense`` wrote, or a published FAISS file or folder.
+        index: A folder that ``build_dense`` wrote.
         cache: A folder in which vectors are kept, one sub-folder per corpus, encoder and kind.
             Processes may share it: the first builds, the others wait for it.
-        ids: Of a published index, as ``sha256``: see ``open_published``.
-        sha256: See above.
         gpu: Search with FAISS on a GPU; default: where there is one (never for "hnsw").
-        verify: Of an index of our own, see ``open_dense``.
+        verify: See ``open_dense``.
         threads: For building.
         progress: Told how many more passages have been encoded; by default, where there are many,
             a bar or lines on standard error.
@@ -150,8 +142,6 @@ def make(
     if kept is not None and (index is not None or cache is not None):
         raise EngineError("kept= belongs to an index in memory: leave index= and cache= out")
     if index is None:
-        if ids is not None or sha256 is not None:
-            raise EngineError("ids= and sha256= belong to a published index: give index=FILE too")
         model = encoder_of(encoder, options)
         wanted = kind or "flat"
         shown = nullcontext(progress) if progress else shown_progress(model, len(corpus))
@@ -181,32 +171,20 @@ def make(
     if cache is not None:
         raise EngineError("give index= (an index that is there) or cache=, not both")
     path = Path(index).expanduser()
-    if (path / MANIFEST).exists() or (path / PLAN).exists():
-        if ids is not None or sha256 is not None:
-            raise EngineError(
-                f"ids= and sha256= belong to a published index; {path} is one of our own"
-            )
-        plan = read_json(path / PLAN)
-        try:
-            model = _encoder_of_index(path, plan, encoder, options)
-        except (AttributeError, KeyError, TypeError) as error:
-            raise EngineError(
-                f"{path / PLAN} is damaged ({error}): build the index again"
-            ) from error
-        engine = _opened(path, corpus, model, numbers, gpu, verify)
-        _same_kind(kind, engine.index.kind, path)
-        return engine
-    if not path.exists() or not is_published(path):
+    if not ((path / MANIFEST).exists() or (path / PLAN).exists()):
         raise EngineError(
             f"no dense index in {path}; make one: searchgym corpus index CORPUS --engine dense "
             f"--out {path}"
         )
-    model = encoder_of(encoder, options)
-    opened, positions, digest = open_published(
-        path, corpus, model, numbers, ids=ids, gpu=gpu, sha256=sha256
-    )
-    _same_kind(kind, opened.kind, path)
-    return DenseEngine(corpus, model, opened, positions=positions, index_digest=digest)
+    plan = read_json(path / PLAN)
+    try:
+        model = _encoder_of_index(path, plan, encoder, options)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise EngineError(f"{path / PLAN} is damaged ({error}): build the index again") from error
+    engine = _opened(path, corpus, model, numbers, gpu, verify)
+    if kind not in (None, engine.index.kind):
+        raise EngineError(f"{path} is of kind {engine.index.kind!r}, not {kind!r}: leave kind= out")
+    return engine
 
 
 def _is_there(folder: Path, numbers: Mapping[str, int]) -> bool:
@@ -273,8 +251,3 @@ def encoder_of(given: Any, options: Mapping[str, Any]) -> SentenceEncoder:
 def _asked(source: str) -> str:
     """Name under which it is noted that the caller of this process asked for an encoder."""
     return f"encoder {source}"
-
-
-def _same_kind(wanted: str | None, kind: str, path: Path) -> None:
-    if wanted not in (None, kind):
-        raise EngineError(f"{path} is of kind {kind!r}, not {wanted!r}: leave kind= out")

@@ -7,12 +7,16 @@ FAISS's sums move the order of near ties, so every candidate is scored again by 
 (products in double precision, rounded once to float32), and a bound on FAISS's rounding tells
 whether the candidates surely hold the best k. If not (many passages tie), everything within the
 bound is scored.
+
+FAISS follows the numbers of a graph without asking where they lead. A file that was damaged or
+forged is therefore searched only if its numbers stay within it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +29,7 @@ Rows = NDArray[np.int64]
 Candidates = Callable[[Floats, int], tuple[Floats, Rows]]
 """Maps queries (Q, D) and a number F to inner products and rows, both (Q, F), best first."""
 _SPARE = 16
-_AT_ONCE = 1 << 22
+_SCORED_AT_ONCE = 1 << 22
 KINDS: dict[str, dict[str, int]] = {
     "flat": {},
     "hnsw": {"links": 32, "ef_construction": 200, "ef_search": 128, "depth": 64},
@@ -35,6 +39,7 @@ KINDS: dict[str, dict[str, int]] = {
 AT_SEARCH = frozenset({"ef_search", "depth"})
 """Numbers that may be changed after an index is built."""
 _MOST_ON_GPU = 1024
+_LINKS_AT_ONCE = 1 << 24
 
 
 def parameters(kind: str, given: Mapping[str, Any]) -> dict[str, int]:
@@ -74,17 +79,13 @@ class Vectors:
 
     Args:
         blocks: arrays (N_i, D), C-contiguous float32.
-        ranks: what breaks ties, one number per row, lower first; default: the row itself.
         longest: the largest norm of a row; by default all are read for it.
     """
 
-    def __init__(
-        self, blocks: Sequence[Floats], *, ranks: Rows | None = None, longest: float | None = None
-    ) -> None:
+    def __init__(self, blocks: Sequence[Floats], *, longest: float | None = None) -> None:
         self.blocks = [block for block in blocks if len(block)]
         self.starts = np.cumsum([0, *map(len, self.blocks)]).astype(np.int64)
         self.dim = int(blocks[0].shape[1])
-        self.ranks = ranks
         self.longest = max(map(_longest, self.blocks)) if longest is None else longest
 
     def __len__(self) -> int:
@@ -102,23 +103,22 @@ class Vectors:
     def score(self, query: Floats, rows: Rows) -> Floats:
         """Inner products (M,) of a query (D,) with rows, independent of which others are asked."""
         wide = query.astype(np.float64)
-        step = max(1, _AT_ONCE // self.dim)
+        step = max(1, _SCORED_AT_ONCE // self.dim)
         parts = [
             (self.take(rows[lo : lo + step]) * wide).sum(axis=1) for lo in range(0, len(rows), step)
         ]
         return np.concatenate(parts).astype(np.float32) if parts else np.zeros(0, np.float32)
 
     def best(self, query: Floats, rows: Rows, k: int) -> tuple[Rows, Floats]:
-        """The k best of some rows, ties by rank: rows and scores, both (min(k, M),)."""
+        """The k best of some rows, ties by row: rows and scores, both (min(k, M),)."""
         scores = self.score(query, rows)
-        ranks = rows if self.ranks is None else self.ranks[rows]
-        order = np.lexsort((ranks, -scores))[:k]
+        order = np.lexsort((rows, -scores))[:k]
         return rows[order], scores[order]
 
     def nearest(
         self, queries: Floats, k: int, candidates: Candidates | None = None
     ) -> list[tuple[Rows, Floats]]:
-        """Return the k best rows of each query (Q, D), exactly, with their scores; ties by rank."""
+        """Return the k best rows of each query (Q, D), exactly, with their scores; ties by row."""
         n = len(self)
         fetch = min(n, k + _SPARE)
         near, near_rows = (candidates or self.scan)(queries, fetch)
@@ -193,15 +193,13 @@ class DenseIndex:
         self._index: Any = faiss_index
         self._gpu: Any = None
         self._resources: Any = None
-        self.owner: Any = faiss_index
-        """Owner of the memory of ``vectors``, if they are a view into it."""
         if kind == "hnsw":
             self._index.hnsw.efSearch = self.numbers["ef_search"]
         if gpu or (gpu is None and kind != "hnsw" and gpu_is_there()):
             self._to_gpu()
 
     def search(self, queries: Floats, k: int) -> list[tuple[Rows, Floats]]:
-        """The best rows of each query (Q, D) with exact scores, ties by rank; at most k."""
+        """The best rows of each query (Q, D) with exact scores, ties by row; at most k."""
         n = len(self.vectors)
         if not k or not len(queries):
             return [(np.zeros(0, np.int64), np.zeros(0, np.float32))] * len(queries)
@@ -262,3 +260,63 @@ def faiss_threads(threads: int) -> Iterator[None]:
 
 def _longest(block: Floats) -> float:
     return float(np.sqrt((block.astype(np.float64) ** 2).sum(axis=1).max()))
+
+
+# --- files ------------------------------------------------------------------------------------
+def read_faiss(path: str) -> Any:
+    """A FAISS index from a file, memory-mapped as far as the installed FAISS can."""
+    faiss = import_faiss()
+    flag = getattr(faiss, "IO_FLAG_MMAP_IFC", faiss.IO_FLAG_MMAP)
+    try:
+        return faiss.read_index(path, flag)
+    except (RuntimeError, MemoryError) as error:
+        reason = (str(error).splitlines() or ["it asks for more memory than there is"])[0]
+        raise EngineError(f"{path} is not a readable FAISS index: {reason}") from error
+
+
+def check_graph(index: Any, passages: int, dim: int, file: Path) -> None:
+    """``EngineError`` if an HNSW index could make FAISS read outside of it, or is not the one that
+    the manifest describes."""
+    faiss = import_faiss()
+    wanted = "IndexHNSWFlat"
+    right = (wanted, passages, dim, faiss.METRIC_INNER_PRODUCT)
+    if (type(index).__name__, index.ntotal, index.d, index.metric_type) != right:
+        raise EngineError(
+            f"{file} holds a {type(index).__name__} of {index.ntotal:,} vectors of {index.d} "
+            f"dimensions, expected a {wanted} of {passages:,} of {dim}"
+        )
+    flat = faiss.downcast_index(index.storage)
+    size = codes.size() if (codes := getattr(flat, "codes", None)) is not None else -1
+    whole = (flat.ntotal, flat.d, size) == (passages, dim, 4 * passages * dim)
+    if not (whole and _graph(index.hnsw, passages)):
+        raise EngineError(f"{file} is damaged: it leads out of itself. Build it again")
+
+
+def _graph(hnsw: Any, n: int) -> bool:
+    """Check that every node's links lie in its own part of the list and lead to nodes of that
+    level."""
+    faiss = import_faiss()
+    levels: NDArray[np.int32] = faiss.vector_to_array(hnsw.levels)
+    offsets = faiss.vector_to_array(hnsw.offsets).astype(np.int64)
+    upto = faiss.vector_to_array(hnsw.cum_nneighbor_per_level).astype(np.int64)
+    size = hnsw.neighbors.size()
+    if len(levels) != n or len(offsets) != n + 1 or len(upto) < 2 or upto[0] != 0:
+        return False
+    if (np.diff(upto) < 0).any() or levels.min() < 1 or levels.max() >= len(upto):
+        return False
+    if offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) != upto[levels]).any():
+        return False
+    entry, top = hnsw.entry_point, hnsw.max_level
+    if not 0 <= entry < n or top != levels[entry] - 1 or top != levels.max() - 1:
+        return False
+    links: NDArray[np.int32] = faiss.rev_swig_ptr(hnsw.neighbors.data(), size)
+    for start in range(0, size, _LINKS_AT_ONCE):
+        part = links[start : start + _LINKS_AT_ONCE]
+        if part.min() < -1 or part.max() >= n:
+            return False
+    for node in np.flatnonzero(levels > 1).tolist():
+        for level in range(1, int(levels[node])):
+            part = links[offsets[node] + upto[level] : offsets[node] + upto[level + 1]]
+            if (levels[part[part >= 0]] <= level).any():
+                return False
+    return True

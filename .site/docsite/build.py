@@ -22,9 +22,8 @@ from typing import Any
 from searchgym import __version__
 from searchgym.rl.recipe_files import recipe_files
 from searchgym_agents.law import law
-from searchgym_agents.leaderboard import entries
 
-from . import api, contents, laboratory, notebooks
+from . import api, contents, laboratory, leaderboard, notebooks
 from .links import broken
 from .scores import WEIGHTS
 
@@ -126,7 +125,7 @@ def environment_of_templates() -> Any:
     jinja.globals |= {name: getattr(contents, name) for name in names}
     jinja.globals |= {
         "environments": contents.environments(),
-        "leaderboard": entries.markdown,
+        "leaderboard": leaderboard.markdown,
         "laboratory": laboratory.tables,
         "lab_heads": laboratory.heads(),
         "law": law.stored_results,

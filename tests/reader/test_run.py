@@ -9,17 +9,18 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+from searchgym.core import run_episodes
 from searchgym.envs import SearchEnv
 from searchgym.errors import DataError
-from searchgym.llms import Progress, fast_dtype
-from searchgym.policies import BareRenderer, load_policy, read_note
+from searchgym.evaluation import episode_for
+from searchgym.llms import Progress, Sampling, TransformersGenerator, fast_dtype
+from searchgym.policies import BareRenderer, CausalLMPolicy, load_policy, read_note
 from searchgym_agents.candidate.encoder import WordEncoder
 from searchgym_agents.reader import run
 from searchgym_agents.reader.encoding import MARKS
 from searchgym_agents.reader.examples import KINDS, Examples, examples
 from searchgym_agents.reader.mixture import Stage
-from searchgym_agents.reader.run import WarmStart, stages, warm_start
-from searchgym_agents.reader.scores import by_hops, play, reader_policy
+from searchgym_agents.reader.run import OWN_TOKENS, WarmStart, stages, warm_start
 from searchgym_agents.reader.slots import NamesRenderer
 from searchgym_agents.reader.traces import DEFAULTS
 from tests.reader.test_lexicon import FewWords
@@ -131,12 +132,13 @@ def test_transformers_loads_the_result_and_it_plays(whole: Whole) -> None:
                            "world": {"entities": 100, "seed": 9}})  # fmt: skip
     there = made.model.state_dict()
     assert all((there[n] == p).all() for n, p in model.state_dict().items())
-    played = play(reader_policy(model, tokenizer), setting)
-    firsts = play(reader_policy(*made[:2]), setting.under(max_turns=1))
-    assert [e.turns[0].text for e in played] == [e.turns[0].text for e in firsts]
-    counted = by_hops(played)
-    assert [c.hops for c in counted] == [1, 2]
-    assert sum(c.questions for c in counted) == len(setting.tasks)
+    texts, name = [], "bare" if encoder is None else "names"
+    for own, env in (((model, tokenizer), setting), (made[:2], setting.under(max_turns=1))):
+        sampling = Sampling(max_tokens=OWN_TOKENS, temperature=0.0)
+        policy = CausalLMPolicy(TransformersGenerator(*own), name, sampling=sampling)
+        begun = [episode_for(env, task, 0) for task in env.tasks]
+        texts.append([e.turns[0].text for e in run_episodes(begun, policy, env.toolbox)])
+    assert texts[0] == texts[1]
 
 
 def test_the_stages_take_the_steps_asked_for_and_every_kind() -> None:

@@ -1,4 +1,4 @@
-"""Figures that pages state, against the stored results."""
+"""Figures that pages state, against the stored results, and the leaderboard's page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from docsite import figures
+from docsite.leaderboard import markdown
+from searchgym.benchmark import REAL_SETS
 from searchgym.cards import catalog
 from searchgym.errors import EvaluationError
-from searchgym_agents.leaderboard.entries import expected_files
+from searchgym_agents.leaderboard.entries import entries, expected_files
 
 ROOT = catalog("envs").parent
 CANDIDATE = "agents/searchgym_agents/candidate"
@@ -99,3 +101,26 @@ def test_a_stored_mean_that_its_seeds_contradict_is_found(tmp_path: Path) -> Non
     copy = tmp_path / "expected.json"
     copy.write_text(json.dumps(data), encoding="utf-8")
     assert any("that of its seeds" in line for line in figures.contradictions(copy))
+
+
+def test_the_markdown_holds_every_row_and_command() -> None:
+    rows = entries()
+    text = markdown(rows)
+    sets = {row.set for row in rows}  # each has a head, and a line of the first table
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(lines) == len(rows) + 2 * len(sets) + 1
+    real = [line for line in lines[1 : len(sets) + 1] if line.split()[1] in REAL_SETS]
+    assert lines[1 : len(real) + 1] == real, "real sets stand first"
+    assert all(row.command in text for row in rows)
+
+
+def test_names_in_the_markdown_are_no_markup() -> None:
+    hostile = "a | b\n\n<script>alert(1)</script>\x1b[31m [x](http://evil) `c`"
+    lines = [
+        x for x in markdown([entries()[0]._replace(method=hostile)]).splitlines() if "alert" in x
+    ]
+    assert len(lines) == 2, "in the summary and in the set's own table"
+    for line in lines:
+        assert "a \\| b" in line
+        assert "&lt;script&gt;" in line
+        assert "\\[x\\](http" in line

@@ -91,16 +91,6 @@ class AnswerabilityReport:
         unanswerable = [v for v in self.verdicts if v.reason in REASONS]
         return sorted(unanswerable, key=lambda v: REASONS.index(v.reason))
 
-    def table(self) -> str:
-        """The shares as text, a line per group, and what stands in the way."""
-        width = max(len(line.group) for line in self.lines())
-        heads = ("in the corpus", "by one search", f"within {self.turns}")
-        out = [f"{'':<{width}}{'judged':>8}" + "".join(f"{h:>23}" for h in heads)]
-        for line in self.lines():
-            cells = "".join(f"{getattr(line, name)!s:>23}" for name in _SHARES)
-            out.append(f"{line.group:<{width}}{line.questions:>8}{cells}")
-        return "\n".join([*out, *(f"{n} × {reason}" for reason, n in self.reasons().items())])
-
     def to_json(self) -> dict[str, Any]:
         """Settings, shares, reasons, and every question that cannot be answered."""
         return {

@@ -25,7 +25,7 @@ verify_app = typer.Typer()
 @leaderboard_app.command(
     epilog=examples(
         "searchgym leaderboard --set hotpotqa",
-        "searchgym leaderboard --sort f1 --markdown",
+        "searchgym leaderboard --sort f1",
         "searchgym leaderboard runs/mine/mine.json --set hotpotqa",
     )
 )
@@ -53,9 +53,6 @@ def leaderboard(
     commands: Annotated[
         bool, typer.Option("--commands", help="Print the command that repeats each run.")
     ] = False,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown, with versions and commands.")
-    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show stored scores: the best method of each set, or all methods of one.
@@ -66,7 +63,7 @@ def leaderboard(
     method, evaluate it with --out and add the file, with its trajectories, as
     agents/searchgym_agents/NAME/results/SET.json.
     """
-    from .entries import FEWEST, entries, markdown, ordered
+    from .entries import FEWEST, entries, ordered
 
     known = {row.set for row in entries(fewest=1)} if results else set()
     for path in results or ():
@@ -79,8 +76,6 @@ def leaderboard(
     rows = ordered(all_rows, sort or "set", of=of)
     if as_json:
         print_json([{**row._asdict(), "scores": _scores(row)} for row in rows])
-    elif as_markdown:
-        print(markdown(rows))
     elif commands:
         for run, command in sorted({row.run: row.command for row in rows}.items()):
             console().print(printable(run), style="bold", markup=False)
@@ -180,7 +175,7 @@ def _print_rows(rows: list[Entry]) -> None:
     print_table(f"{about}: mean [95 % interval]", shown)
     console().print(
         "Rows of one run were measured alike; others may differ in k, turns or questions. "
-        "--commands repeats them; --markdown shows seeds, dates and versions."
+        "--commands repeats them; --json has seeds, dates and versions."
     )
 
 

@@ -6,15 +6,8 @@ from .run import EMBEDDINGS as EMBEDDINGS
 from .run import WarmStart as WarmStart
 from .run import stages as stages
 from .run import warm_start as warm_start
-from .scores import OWN_TOKENS as OWN_TOKENS
-from .scores import ByHops as ByHops
-from .scores import by_hops as by_hops
-from .scores import play as play
-from .scores import reader_policy as reader_policy
-from .scores import renderer_of as renderer_of
 from .traces import DEFAULTS as DEFAULTS
 from .traces import OPENING as OPENING
 from .traces import Piece as Piece
 from .traces import Trace as Trace
 from .traces import traces_of as traces_of
-from .traces import unseen_env as unseen_env

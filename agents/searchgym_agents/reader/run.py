@@ -26,10 +26,12 @@ from ..sft import train_to_play
 from .examples import examples
 from .lexicon import embed, known, lexicon_of, word_tokenizer
 from .mixture import Mixture, Stage
-from .scores import OWN_TOKENS, renderer_of
+from .slots import has_slots
 from .traces import DEFAULTS, ENTITIES
 from .trainer import OTHERS, PROJECTION, TraceTrainer, rows_read
 
+OWN_TOKENS = 128
+"""Largest number of tokens in a turn; few turns take more than forty."""
 COPYING = 300
 """Steps of the first stage, however long the rest is."""
 EMBEDDINGS = "*embed_tokens*"
@@ -160,7 +162,7 @@ def warm_start(
             ),
         }  # fmt: skip
         train_to_play(
-            trainer, tokenizer, out, about, renderer=renderer_of(tokenizer),
+            trainer, tokenizer, out, about, renderer="names" if has_slots(tokenizer) else "bare",
             turn_tokens=OWN_TOKENS, freeze=() if encoder is None else (EMBEDDINGS,),
             report=report, lock=lock,
         )  # fmt: skip

@@ -62,10 +62,3 @@ def traces_of(made: SearchEnv, *, seed: int = 0) -> Iterator[Trace]:
         if outcome is not None and outcome.parts.get("em") == 1.0:
             task = episode.config.task
             yield Trace(task.id, task.hops, pieces_of(episode.contexts.visible(0)))
-
-
-def unseen_env(
-    entities: int = ENTITIES, *, seed: int = 0, keywords: Mapping[str, Any] = DEFAULTS
-) -> SearchEnv:
-    """Make an environment of the dev split: other names and facts, the phrasings of training."""
-    return SearchEnv(**{**keywords, "split": "dev", "world": {"entities": entities, "seed": seed}})

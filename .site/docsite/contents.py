@@ -34,11 +34,11 @@ from searchgym.rl import recipe_files
 from searchgym.rl.systems import System, implemented
 from searchgym.tools import TOOLS
 from searchgym.types import Passage
-from searchgym.viewer.animation import animated
 from searchgym.viewer.formats.searchgym import read as read_trajectory
 from searchgym_agents.leaderboard.entries import entries
 
 from . import laboratory
+from .animation import animated
 from .figure import BAR, RUN
 from .picture import caption, picture
 from .scores import BEST, FILE, MEASURES, generated

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import CardError, DataError
+from ..errors import CardError
 from ..objects import is_path, own_folder
 from ..plugins import register
 from .options import DataDir, Overrides, overrides
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     "searchgym view runs/eval",
     "searchgym view runs/eval/rules.trajectories.jsonl --port 8010 --no-browser",
     "searchgym view runs/grpo --export wrong.html --where outcome=wrong",
-    "searchgym view runs/eval --animate episode.svg --where agent=oracle --where hops=2",
     "searchgym view MultiHopQA-v0 --split test",
     "searchgym view ./my-world -s tasks.simple=20 -s tasks.chain=20",
     "searchgym view kg:triples.tsv",
@@ -43,10 +42,6 @@ def view(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     export: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write one HTML file instead.")
-    ] = None,
-    animate: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.svg", help="Write the first episode as an animated SVG."),
     ] = None,
     most: Annotated[int, typer.Option(min=1, max=2000, help="Episodes in the file.")] = 200,
     where: Annotated[
@@ -69,8 +64,8 @@ def view(
     """
     chosen = _filter(where)
     if _is_world(name):
-        if export or animate or where:
-            raise CardError(f"{name} is a world: --export, --animate and --where are of episodes")
+        if export or where:
+            raise CardError(f"{name} is a world: --export and --where are of episodes")
         _view_world(name, split, settings, data_dir, port, browser)
         return
     run = Path(name)
@@ -83,17 +78,6 @@ def view(
             f"{done.total:,} episodes"
         )  # fmt: skip
         print(f"{export}: {told}")
-        return
-    if animate is not None:
-        from ..viewer.animation import animate as draw
-        from ..viewer.query import listing
-
-        rows = listing(index, chosen, size=1).rows
-        record = index.record(rows[0]["key"]) if rows else None
-        if record is None:
-            raise DataError(f"no episode of {run} fits the filter; nothing was written")
-        draw(record, animate)
-        print(f"{animate}: {record.question}")
         return
     from ..viewer.app import build_app
     from ..web.server import serve

@@ -8,14 +8,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from searchgym.cli import run as command
+from docsite.animation import animated
 from searchgym.errors import DataError
-from searchgym.viewer.animation import animated
 from searchgym.viewer.formats.searchgym import read
 from searchgym.viewer.record import Record
 
 from ..browser import browser, page
-from .runs import branched, hostile, write_run
+from .runs import branched, hostile
 
 __all__ = ["browser", "page"]  # fixtures
 
@@ -62,18 +61,3 @@ def test_hostile_text_is_text() -> None:
 def test_nothing_to_animate() -> None:
     with pytest.raises(DataError, match="no turn was played"):
         animated(Record("e", "Who?"))
-
-
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = write_run(tmp_path / "run", 4, ["oracle"])
-    file = tmp_path / "episode.svg"
-    with pytest.raises(SystemExit) as ended:
-        command(["view", str(run), "--animate", str(file), "--where", "agent=oracle"])
-    assert ended.value.code == 0
-    text = file.read_text()
-    assert 1000 < len(text) < 60_000
-    assert "evidence" in text
-    with pytest.raises(SystemExit) as ended:
-        command(["view", str(run), "--animate", str(file), "--where", "agent=nobody"])
-    assert ended.value.code == 2
-    assert "fits the filter" in capsys.readouterr().err

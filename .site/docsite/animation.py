@@ -1,4 +1,4 @@
-"""An episode as an animated SVG that needs no script: for README files and slides.
+"""An episode as an animated SVG that needs no script: for the start page.
 
 Everything is readable in the still picture, with which the animation also begins; then the turns
 come one after the other. Who prefers reduced motion sees the still picture alone.
@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import textwrap
 from html import escape
-from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import DataError
-from ..storage.files import write_whole
-from ..web.pages import plain
-from .record import OUTCOMES, Record, ViewedTurn
+from searchgym.errors import DataError
+from searchgym.viewer.record import OUTCOMES, Record, ViewedTurn
+from searchgym.web.pages import plain
 
 WIDTH = 860
 MOST_TURNS = 6
@@ -47,15 +45,6 @@ class _Part(NamedTuple):
 
     body: str
     height: int
-
-
-def animate(record: Record, path: Path) -> None:
-    """Write an episode as an animated SVG file.
-
-    Raises:
-        DataError: no turn was played, or the file cannot be written.
-    """
-    write_whole(path, animated(record))
 
 
 def animated(record: Record) -> str:

@@ -1,7 +1,7 @@
 """The transfer benchmark: a ladder from the training world to real questions, its table and
 report."""
 
-from .ladder import REAL_SETS, Rung, generated_rungs, real_rungs, rungs_of, smoke_rung
+from .ladder import REAL_SETS, Rung, generated_rungs, real_rungs, rungs_of, text_rungs
 from .run import oracle, transfer
 from .table import Contrast, TransferTable
 
@@ -14,6 +14,6 @@ __all__ = [
     "oracle",
     "real_rungs",
     "rungs_of",
-    "smoke_rung",
+    "text_rungs",
     "transfer",
 ]

@@ -21,9 +21,18 @@ from ..errors import CardError, unknown
 from ..seeding import stream
 from ..types import Task
 
-Kind = Literal["generated", "real", "smoke"]
+Kind = Literal["generated", "text", "real"]
 HOME, WORLD, WORDING = "source world", "held-out world", "held-out wording"
 """Names of the first three rungs; what comes after them is one step away from the third."""
+
+TEXT = "vital"
+"""Corpus of the rungs of real text."""
+REAL_TEXT, OTHER_QUESTIONS = "real text", "real text, other questions"
+ASKED: Mapping[str, Any] = {"fact": 150, "gap": 150, "bridge": 50, "at_most": True}
+"""Questions made of its text, by family; a training asks these families, too."""
+OTHERS: Mapping[str, Any] = {
+    "comparison": 100, "yes_no": 60, "intersection": 40, "bridge_comparison": 40, "at_most": True,
+}  # fmt: skip
 
 REAL_SETS = (
     "hotpotqa", "2wikimultihopqa", "musique", "nq", "popqa", "triviaqa", "bamboogle",
@@ -155,22 +164,35 @@ def real_rungs(
     return rungs, absent
 
 
-def smoke_rung(
+def text_rungs(
+    data_dir: str | Path | None = None,
     *,
-    cap: int | None = 200,
+    cap: int | None = None,
     rules: Mapping[str, Any] | None = None,
     make: Callable[..., Any] = SearchEnv,
-) -> Rung:
-    """Real text that is on every machine, Python's own documentation strings, with questions made
-    from their first sentences. Shows that the pipeline runs on real text; not a benchmark."""
-    from ..corpora.docstrings import load_docstrings
+) -> tuple[list[Rung], list[str]]:
+    """Return the rungs between worlds and real questions: what rules ask about real text, on pages
+    that no training with the split "train" touches, in families (:data:`ASKED`) that such a
+    training asks and in others; and a line if the text is not on this machine."""
+    from ..corpora.data import status
 
-    corpus, tasks = load_docstrings(cap or 200)
-    keywords = {**(rules or {}), "corpus": corpus, "tasks": tasks}
-    note = "documentation strings; a smoke run"
-    return Rung(
-        "python docs", "smoke", keywords, note, cap, WORDING, step="real", cost=1, make=make
+    row = next(row for row in status(data_dir, verify=False) if row.id == TEXT)
+    if not row.present:
+        return [], [f"{REAL_TEXT}: {row.get}"]
+    shared = {**(rules or {}), "corpus": TEXT, "split": "test"}
+    if data_dir is not None:
+        shared["data_dir"] = str(data_dir)
+    asked = (
+        (REAL_TEXT, ASKED, "questions made of real text: unseen pages", WORDING),
+        (OTHER_QUESTIONS, OTHERS, "… in families that no training asks there", REAL_TEXT),
     )
+    return [
+        Rung(
+            name, "text", {**shared, "tasks": dict(tasks)}, f"{TEXT}: {note}", cap, above,
+            step="text", cost=1, make=make,
+        )
+        for name, tasks, note, above in asked
+    ], []  # fmt: skip
 
 
 # --- the full ladder ----------------------------------------------------------------------------
@@ -184,6 +206,7 @@ STEPS: Mapping[str, str] = {
     "dense": "the same questions, a sentence encoder searches",
     "hybrid": "the same questions, BM25 and encoder fused",
     "simulated": "the same questions, a language model plays the engine",
+    "text": "questions made of real text: unseen pages, and other families of questions",
     "real": "real questions and passages, every set present",
     "remote": "real questions, a server or a recording of one answers",
 }
@@ -241,7 +264,7 @@ def full_ladder(
     Args:
         keywords: Environment options of training; their corpus must be a generated world.
         data_dir: Where the real sets are (default: ``SEARCHGYM_DATA``, else the user's cache).
-        sets: Which real sets. Where none is present, documentation strings stand in.
+        sets: Which real sets.
         cap: At most so many questions per rung.
         real_cap: … per real set; None: ``cap``.
         engines: Engines other than BM25.
@@ -279,10 +302,10 @@ def full_ladder(
         engine = {"name": "simulated", **_simulated(told.generator)}
         note = "a language model plays the engine"
         rungs.append(_engine(wording, "simulated engine", "simulated", engine, note, cost=4))
+    text, without = text_rungs(data_dir, cap=cap, rules=rules, make=make)
     real, lacking = real_rungs(data_dir, sets=sets, cap=real_cap, rules=rules, make=make)
-    rungs += real or [smoke_rung(cap=real_cap, rules=rules, make=make)]
     asked, why = _remote(real, told)
-    return Ladder(rungs + asked, absent + lacking + why)
+    return Ladder(rungs + text + real + asked, absent + without + lacking + why)
 
 
 def choose(ladder: Ladder, names: Sequence[str]) -> Ladder:
@@ -293,7 +316,7 @@ def choose(ladder: Ladder, names: Sequence[str]) -> Ladder:
     """
     if not names:
         return ladder
-    known = {*STEPS, *(r.name for r in ladder.rungs), *REAL_SETS}
+    known = {*STEPS, *(r.name for r in ladder.rungs), REAL_TEXT, *REAL_SETS}
     for name in names:
         if name not in known:
             raise CardError(unknown("rung", name, sorted(known)))
@@ -307,6 +330,8 @@ def choose(ladder: Ladder, names: Sequence[str]) -> Ladder:
 def _step(line: str) -> set[str]:
     """Return the step that would have chosen the rung that a line about an absent one names."""
     subject = line.partition(":")[0]
+    if subject == REAL_TEXT:
+        return {"text", subject}
     return {"real", subject} if subject in REAL_SETS else {*subject.split()} & {*STEPS}
 
 

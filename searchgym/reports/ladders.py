@@ -30,7 +30,7 @@ from .sources import CANDIDATE, LADDER, Curve, Run
 from .training import training_report
 
 KINDS: Mapping[str, str] = {
-    "generated": "Generated", "real": "Real passages", "smoke": "Documentation strings",
+    "generated": "Generated", "text": "Questions made of real text", "real": "Real passages",
 }  # fmt: skip
 FOCUS = "trained"
 """The agent a table is about, if it is there."""

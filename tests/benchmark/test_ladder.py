@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from searchgym.agents import OracleAgent
 from searchgym.benchmark import Rung, transfer
 from searchgym.benchmark.contenders import baselines
 from searchgym.benchmark.lacks import breakdown, lacks
-from searchgym.benchmark.ladder import STEPS, Engines, Ladder, choose, full_ladder
+from searchgym.benchmark.ladder import ASKED, OTHERS, STEPS, Engines, Ladder, choose, full_ladder
 from searchgym.benchmark.table import ALL_REAL, TransferTable
+from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
+from tests.envs.test_mixture import people
 from tests.small import CORPUS, TASKS
 
 SMALL = {
@@ -26,7 +29,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def ladder(tmp_path_factory: pytest.TempPathFactory) -> Ladder:
-    """Without real sets: documentation strings stand in."""
+    """Without real sets and texts."""
     return full_ladder(SMALL, data_dir=tmp_path_factory.mktemp("none"), cap=9)
 
 
@@ -35,7 +38,8 @@ def test_every_step_is_there_or_says_why_not(ladder: Ladder) -> None:
     reasons = " ".join(ladder.absent)
     for step in STEPS:
         assert step in steps or step in reasons, step
-    assert ladder.rungs[-1].kind == "smoke"
+    assert {rung.kind for rung in ladder.rungs} == {"generated"}
+    assert "searchgym data get vital" in reasons
     assert "--generator" in reasons
     assert "hotpotqa" in reasons
 
@@ -224,3 +228,25 @@ def test_what_the_simulator_lacks_is_written_down(tmp_path: Path) -> None:
     assert sum(s["real_n"] for s in by_trait["hops"]["strata"]) == len(TASKS)
     assert all(s["few"] for s in by_trait["hops"]["strata"])
     assert lacks(table, [wording], ["first"]) == []
+
+
+def test_real_text_stands_between_worlds_and_real_sets(tmp_path: Path) -> None:
+    """Its two rungs ask about the same unseen pages, in families that a training asks and not."""
+    (tmp_path / "vital").mkdir()
+    with gzip.open(tmp_path / "vital" / "corpus.jsonl.gz", "wt", encoding="utf-8") as file:
+        for name, text in people(150).items():
+            row = {"id": name, "title": name, "text": text, "description": "novelist", "topic": "x"}
+            file.write(json.dumps(row) + "\n")
+    manifest = {"files": {"corpus.jsonl.gz": "as fetched"}}
+    (tmp_path / "vital" / "download.json").write_text(json.dumps(manifest))
+    found = full_ladder(SMALL, data_dir=tmp_path, cap=5)
+    asked, others = choose(found, ["text"]).rungs
+    assert (asked.name, asked.above, others.above) == ("real text", "held-out wording", "real text")
+    assert {task.family for task in asked.env().tasks} <= {*ASKED}
+    assert {task.family for task in others.env().tasks} <= {*OTHERS}
+    assert not {*ASKED} & {*OTHERS} - {"at_most"}
+    trained = SearchEnv(corpus="vital", data_dir=str(tmp_path), tasks=dict(ASKED))
+    pages = [{i for t in env.tasks for i in t.evidence} for env in (trained, asked.env())]
+    assert pages[0]
+    assert pages[1]
+    assert not pages[0] & pages[1]

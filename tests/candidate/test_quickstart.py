@@ -67,10 +67,11 @@ def test_cards_that_do_not_learn_or_have_a_typo(tmp_path: Path) -> None:
         CandidateRecipe.of_card(card("agents", str(folder)))
 
 
-def test_without_real_sets_there_is_a_smoke_run(tmp_path: Path) -> None:
+def test_without_texts_and_real_sets_there_are_the_worlds(tmp_path: Path) -> None:
     rungs, absent = ladder(TINY, tmp_path, 10, 10)
-    assert [rung.kind for rung in rungs] == ["generated"] * 3 + ["smoke"]
+    assert [rung.kind for rung in rungs] == ["generated"] * 3
     assert rungs[-1].keywords["max_turns"] == 3
+    assert any("data get vital" in line for line in absent)
     assert any("hotpotqa" in line for line in absent)
 
 
@@ -107,9 +108,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Learned:
 def test_main_job_end_to_end(job: Job) -> None:
     out, do, done, printed = job
     assert done.complete
-    assert done.table.rungs == (
-        "source world", "held-out world", "held-out wording", "python docs",
-    )  # fmt: skip
+    assert done.table.rungs == ("source world", "held-out world", "held-out wording")
     assert len(done.table.results["source world", "trained"]) == 2
     assert done.table.cell("held-out world", "oracle", "em").mean == 1.0  # type: ignore[union-attr]
     assert [len(run.curve) >= 2 for run in done.learned] == [True, True]
@@ -141,7 +140,7 @@ def test_the_untrained_self_is_where_the_curve_begins(job: Job) -> None:
     learned = job.done.learned[0]
     before = trainer.untrained(learned)
     assert before.fingerprint != learned.agent.fingerprint
-    dev = TINY.settings()[1]
+    dev = TINY.settings()[1][0].env
     means = evaluate(before, dev).means
     first = learned.curve[0]
     assert first["episodes"] == 0
@@ -218,6 +217,13 @@ def test_the_quick_recipe_is_the_cards_with_less_of_it() -> None:
     assert quick.worlds == whole.worlds[:3]
     assert (quick.config["episodes"], quick.config["patience"]) == (500, 5)
     assert (quick.env, quick.dev, quick.encoder) == (whole.env, whole.dev, whole.encoder)
+    beside = quick_recipe(3, 500, text=True)
+    assert beside.world() == quick.world()
+    assert beside.config == quick.config
+    world, text = beside.env
+    assert (world["worlds"], text["corpus"]) == ([0, 1, 2], "vital")
+    assert world["weight"] == text["weight"]
+    assert world["dev"] == {"world": {"seed": 1}, "tasks": whole.dev["tasks"]}
 
 
 def test_more_time_trains_again(tmp_path: Path) -> None:

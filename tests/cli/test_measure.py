@@ -351,15 +351,14 @@ def test_transfer_writes_the_table_and_keeps_results(cli: Cli, tmp_path: Path) -
     done = cli(*arguments, "--json")
     assert done.code == 0, done.err
     names = [rung["name"] for rung in done.json["rungs"]]
-    assert names == ["source world", "held-out world", "held-out wording", "python docs"]
+    assert names == ["source world", "held-out world", "held-out wording"]
     oracle = {
         r["rung"]: (r["mean"], r["questions"])
         for r in done.json["table"]
         if (r["agent"], r["metric"]) == ("oracle", "em")
     }
     assert set(oracle) == set(names)
-    assert {oracle[name] for name in names[:3]} == {(1.0, 5)}
-    assert oracle["python docs"][1] == 5
+    assert set(oracle.values()) == {(1.0, 5)}
     for name in ("transfer.json", "transfer.csv", "transfer.png", "report.html", "machine.json"):
         assert (tmp_path / "t" / name).stat().st_size > 0
     saved = json.loads((tmp_path / "t" / "transfer.json").read_text(encoding="utf-8"))

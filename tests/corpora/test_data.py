@@ -18,8 +18,6 @@ from searchgym.corpora.data import (
     stream_set,
     union_corpus,
 )
-from searchgym.corpora.docstrings import load_docstrings
-from searchgym.engines import BM25Engine
 from searchgym.errors import DataError
 from searchgym.types import ABSTAIN
 
@@ -200,17 +198,3 @@ def test_download_refuses_what_it_cannot_do(tmp_path: Path) -> None:
     (tmp_path / "nq" / "mine.txt").write_text("x")
     with pytest.raises(DataError, match="files from elsewhere"):
         download("nq", tmp_path)
-
-
-def test_documentation_strings_make_a_smoke_test() -> None:
-    corpus, tasks = load_docstrings(100)
-    assert len(corpus) > 1000
-    assert len(tasks) == 100
-    assert all(task.meta["smoke_test"] for task in tasks)
-    assert [t.id for t in load_docstrings(100)[1]] == [t.id for t in tasks]
-    rankings = BM25Engine(corpus).search([task.queries[0] for task in tasks], 3)
-    found = [
-        not set(task.evidence).isdisjoint(hit.passage.id for hit in ranking)
-        for ranking, task in zip(rankings, tasks, strict=True)
-    ]
-    assert sum(found) / len(found) > 0.95

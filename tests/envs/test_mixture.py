@@ -8,17 +8,27 @@ from searchgym.errors import CardError
 WORLD = {"corpus": "encyclopedia", "world": {"entities": 150}, "tasks": {"simple": 6}}
 
 
-@pytest.fixture
-def notes(tmp_path):
-    """A folder of thirty pages, each of a person, a city and a year of their own."""
+def people(count):
+    """Pages of invented people: name → text; each has a place and a year of its own."""
     names = "Anko Belu Cerdo Dimma Elvar Forst Gelta Hurmo Ilko Jarna".split()
     places = "Tarsk Olmen Pirda Veld Sorno Quarn Mildo Brast Nerva Huldo".split()
+    return {
+        f"{names[i % 10]} Morrin{chr(97 + i // 10)}": (
+            f"{names[i % 10]} Morrin{chr(97 + i // 10)} is a novelist. "
+            f"{names[i % 10]} Morrin{chr(97 + i // 10)} was born in "
+            f"{places[i % 10]}{chr(97 + i // 10)} in {1800 + i}."
+        )
+        for i in range(count)
+    }
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """A folder of thirty such pages."""
     folder = tmp_path / "notes"
     folder.mkdir()
-    for i in range(30):
-        name, place = f"{names[i % 10]} Morrin{'abc'[i // 10]}", f"{places[i % 10]}{'abc'[i // 10]}"
-        text = f"{name} is a novelist. {name} was born in {place} in {1900 + i}."
-        (folder / f"{i}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
+    for name, text in people(30).items():
+        (folder / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
     return f"{folder}/"
 
 

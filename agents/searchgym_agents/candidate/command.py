@@ -169,18 +169,21 @@ def quickstart(
     ] = 2,
     data_dir: DataDir = None,
 ) -> None:
-    """The main job: train the candidate agent from scratch, then measure it outside its worlds.
+    """The main job: train the candidate agent from scratch, then measure it elsewhere.
 
+    It learns in generated worlds and, where 'searchgym data get vital' has fetched them, from
+    questions made of Wikipedia's introductions; it is measured in other worlds and wordings, on
+    pages and questions of other kinds that it did not see, and on the real sets that are here.
     Training ends when the development curve is flat or the episodes are used, whatever the clock
-    says: some four minutes with the measuring on two CPU cores. Nothing is downloaded; without
-    real sets the last rung is a smoke run on Python's own documentation. The same command goes on
-    where it was interrupted.
+    says: some four minutes with the measuring on two CPU cores. The same command goes on where it
+    was interrupted.
     """
-    from .quickstart import PROCESSES, QUESTIONS, REAL_QUESTIONS, quick_recipe
+    from .quickstart import PROCESSES, QUESTIONS, REAL_QUESTIONS, has_text, quick_recipe
     from .quickstart import quickstart as run
 
+    recipe = quick_recipe(worlds, episodes, text=has_text(data_dir))
     done = run(
-        out, recipe=quick_recipe(worlds, episodes), seconds=seconds, seeds=tuple(seed or [0]),
+        out, recipe=recipe, seconds=seconds, seeds=tuple(seed or [0]),
         data_dir=data_dir, generated_questions=questions or QUESTIONS,
         real_questions=questions or REAL_QUESTIONS, processes=PROCESSES,
         console=console(),

@@ -1,4 +1,5 @@
-"""The main job: train the candidate agent in generated worlds, then evaluate it outside them.
+"""The main job: train the candidate agent in generated worlds and on real text, where that was
+fetched, then evaluate it outside them.
 
 Work decides when it ends, not a clock: a machine half as fast takes twice as long and reaches the
 same scores. Every part can be interrupted and goes on from there: trained agents and results are
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from searchgym.benchmark.ladder import (
     REAL_SETS,
-    RULES,
+    TEXT,
     WORLD,
     Rung,
     generated_rungs,
     real_rungs,
-    smoke_rung,
+    text_rungs,
 )
 from searchgym.benchmark.ladder_table import print_ladder
 from searchgym.benchmark.run import Contender, oracle, transfer
@@ -37,6 +38,8 @@ PATIENCE = 5
 """Evaluations without a better one after which its development curve counts as flat."""
 QUESTIONS, REAL_QUESTIONS = 300, 120
 """Most questions of a generated rung, and of each real set, whose passages take longer to read."""
+TEXT_TASKS: Mapping[str, Any] = {"fact": 300, "gap": 300, "bridge": 60, "at_most": True}
+"""Questions made of real text for training: of the same families as on its first rung."""
 PROCESSES = 2
 """Processes that measure, as many on every machine: how rungs are dealt out moves last digits."""
 
@@ -58,12 +61,21 @@ class Quickstart:
 
 
 def quick_recipe(
-    worlds: int = WORLDS, episodes: int = EPISODES, card: str = "candidate"
+    worlds: int = WORLDS, episodes: int = EPISODES, card: str = "candidate", *, text: bool = False
 ) -> CandidateRecipe:
-    """A card's recipe in fewer worlds and episodes, which stops once its curve is flat."""
+    """A card's recipe in fewer worlds and episodes, which stops once its curve is flat; with
+    ``text`` half of its questions are made of the pages of a real text."""
     recipe = CandidateRecipe.of_card(card)
     config = {**recipe.config, "episodes": episodes, "patience": PATIENCE}
-    return replace(recipe, worlds=recipe.worlds[:worlds], config=config)
+    quick = replace(recipe, worlds=recipe.worlds[:worlds], config=config)
+    return (
+        quick.beside({"corpus": TEXT, "tasks": dict(TEXT_TASKS), "weight": 1.0}) if text else quick
+    )
+
+
+def has_text(data_dir: str | Path | None = None) -> bool:
+    """Check whether the real text is on this machine."""
+    return bool(text_rungs(data_dir)[0])
 
 
 def quickstart(
@@ -90,7 +102,7 @@ def quickstart(
         generated_questions: Questions per generated rung; None: all of the card's.
         real_questions: At most so many questions per real set, drawn at random; None: all.
         sets: Which real sets.
-        recipe: What is trained; :func:`quick_recipe` by default.
+        recipe: What is trained; :func:`quick_recipe` by default, with real text where it is.
         processes: Among which the rungs are shared out (:func:`~searchgym.benchmark.run.transfer`).
         console: Where to print (rich).
     """
@@ -98,7 +110,7 @@ def quickstart(
 
     out = console or Console(highlight=False, emoji=False)
     folder = Path(out_dir)
-    chosen = recipe or quick_recipe()
+    chosen = recipe or quick_recipe(text=has_text(data_dir))
     trainer = SeedTrainer(chosen, folder)
     learned: list[Learned] = []
     share = None if seconds is None else seconds / max(1, len(seeds))
@@ -134,17 +146,13 @@ def ladder(
     real_questions: int | None = REAL_QUESTIONS,
     sets: Sequence[str] = REAL_SETS,
 ) -> tuple[list[Rung], list[str]]:
-    """The rungs of a recipe, and how to get the real sets that are absent.
-
-    Without any real set the last rung is Python's documentation strings.
-    """
-    generated = generated_rungs(
-        {**recipe.env, "world": {**recipe.env.get("world", {}), "seed": recipe.worlds[0]}},
-        cap=generated_questions,
-    )
-    rules = {k: v for k, v in recipe.env.items() if k in RULES}
+    """The rungs of a recipe, and how to get the texts and real sets that are absent."""
+    first = recipe.world()
+    generated = [] if first is None else generated_rungs(first, cap=generated_questions)
+    rules = recipe.rules
+    text, without = text_rungs(data_dir, cap=generated_questions, rules=rules)
     real, absent = real_rungs(data_dir, sets=sets, cap=real_questions, rules=rules)
-    return generated + (real or [smoke_rung(rules=rules)]), absent
+    return generated + text + real, without + absent
 
 
 def contenders(trainer: SeedTrainer, learned: Sequence[Learned]) -> dict[str, Contender]:
@@ -161,12 +169,7 @@ def contenders(trainer: SeedTrainer, learned: Sequence[Learned]) -> dict[str, Co
 
 def _announce(out: Console, folder: Path, rungs: Sequence[Rung], absent: Sequence[str]) -> None:
     out.print(f"Rungs: {', '.join(rung.name for rung in rungs)}.")
-    if absent and all(rung.kind != "real" for rung in rungs):
-        out.print(
-            "No real set is on this machine, so the last rung is a smoke run on Python's own "
-            "documentation. To get real sets: [bold]searchgym data[/bold]"
-        )
-    elif absent:
+    if absent:
         out.print(f"Not on this machine: {'; '.join(absent)}", style="dim")
     out.print(f"Everything goes to {folder}/", style="dim")
 

@@ -113,13 +113,24 @@ class CandidateRecipe:
             ])  # fmt: skip
         return replace(self, env=self.ruled(env), dev=())
 
+    def beside(self, entry: Mapping[str, Any]) -> CandidateRecipe:
+        """The recipe with another entry beside its own, which together have the weight 1."""
+        if self.mixed:
+            return replace(self, env=[*self.env, *self.ruled(entry)])
+        dev = dict(self.dev)
+        world = {"seed": dev.pop("seed", 1)}
+        own = {**self.env, "worlds": list(self.worlds), "dev": {**dev, "world": world}}
+        return replace(self, env=[{**own, "weight": 1.0}, *self.ruled(entry)], dev=())
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Options of its (first) environment that change no world, task or engine."""
+        first = self.env if isinstance(self.env, Mapping) else mixture(self.env)[0].keywords
+        return {k: v for k, v in first.items() if k in RULES}
+
     def ruled(self, entries: Any, split: str = "") -> list[Any]:
         """Entries of a mixture as tables, under this recipe's rules where they set none."""
-        first = self.env if isinstance(self.env, Mapping) else {}
-        if self.mixed and not first:
-            first = next((e for e in self.env if isinstance(e, Mapping)), {})
-        rules = {k: v for k, v in first.items() if k in RULES}
-        return [part.table() for part in mixture(entries, rules, split)]
+        return [part.table() for part in mixture(entries, self.rules, split)]
 
     def in_worlds(self, seeds: Any) -> CandidateRecipe:
         """The recipe in the generated worlds of these seeds."""

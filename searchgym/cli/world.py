@@ -187,7 +187,7 @@ def realism(
 def _asked(name: str, split: str | None, data_dir: Path | None) -> tuple[list[Any], list[Any]]:
     """Passages, and the questions about them that have an answer."""
     from ..corpora.data import load_set, real_sets
-    from ..evaluation.realism import Asked
+    from ..evaluation.realism import GoldQuestion
     from .targets import corpus, make_search_env
 
     source_card = corpus_card(name)
@@ -203,7 +203,7 @@ def _asked(name: str, split: str | None, data_dir: Path | None) -> tuple[list[An
     for task in tasks:
         gold = tuple(passages.position(p) for p in task.evidence if p in passages)
         if not task.should_abstain:
-            asked.append(Asked(task.question, gold))
+            asked.append(GoldQuestion(task.question, gold))
     return list(passages), asked
 
 

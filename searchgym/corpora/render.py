@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from numbers import Integral
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +19,11 @@ from ..types import Passage
 from ..worlds.values import formatter
 from ..worlds.world import World
 from .corpus import GeneratedCorpus
+from .prose import ProseRenderer
 from .render_forms import (
     NAME,
     SHORT,
+    Chunk,
     Forms,
     Lead,
     Phrasing,
@@ -41,16 +42,6 @@ MOST_DISTRACTORS = 100
 """Maximum distractor sentences of a page: more would bury its facts, and take minutes to write."""
 
 
-class Chunk(NamedTuple):
-    """Pages of entities lo..hi-1; ``texts[i][start[j]:end[j]]`` is the written object of fact
-    ``first_fact + j``, where that fact's subject is entity ``lo + i``."""
-
-    texts: list[str]
-    first_fact: int
-    start: NDArray[np.int32]
-    end: NDArray[np.int32]
-
-
 class PageRenderer:
     """Renders pages of one world with one wording. Compiling it takes a few milliseconds."""
 
@@ -62,12 +53,7 @@ class PageRenderer:
         phrasing: Phrasing = "train",
         distractors: int = 0,
     ) -> None:
-        whole = isinstance(distractors, Integral) and not isinstance(distractors, bool)
-        if not whole or not 0 <= distractors <= MOST_DISTRACTORS:
-            raise WorldError(
-                f"distractors must be a whole number of sentences a page from 0 to "
-                f"{MOST_DISTRACTORS}, got {distractors!r:.40}"
-            )
+        _check_distractors(distractors)
         schema = world.schema
         self._world = world
         self._key = np.uint64(derive(wording_seed, "wording", "pages"))
@@ -234,6 +220,15 @@ class PageRenderer:
         return distractors
 
 
+def _check_distractors(distractors: int) -> None:
+    whole = isinstance(distractors, Integral) and not isinstance(distractors, bool)
+    if not whole or not 0 <= distractors <= MOST_DISTRACTORS:
+        raise WorldError(
+            f"distractors must be a whole number of sentences a page from 0 to "
+            f"{MOST_DISTRACTORS}, got {distractors!r:.40}"
+        )
+
+
 def mix(x: U64) -> U64:
     """SplitMix64's finaliser: a bijection that scatters neighbouring keys (Steele et al., 2014)."""
     with np.errstate(over="ignore"):
@@ -299,9 +294,9 @@ def render(
     Look-alike pages are made by ``generate(..., lookalikes=...)``: a twin is an entity of the
     world, so that a proof of uniqueness over the world holds for the corpus.
     """
-    renderer = PageRenderer(
-        world, wording_seed=wording_seed, phrasing=phrasing, distractors=distractors
-    )
+    _check_distractors(distractors)
+    make = ProseRenderer if world.schema.prose else PageRenderer
+    renderer = make(world, wording_seed=wording_seed, phrasing=phrasing, distractors=distractors)
     n = world.n_entities
     ids = PassageIds(world)
     passages: list[Passage] = []

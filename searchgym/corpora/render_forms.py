@@ -10,6 +10,9 @@ import re
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import WorldError, unknown
 from ..worlds.schema import EntityType, Phrases, Property, Schema
 
@@ -18,6 +21,16 @@ NAME = "\0"
 """Stands for the entity's name in a compiled piece; no name or phrase contains it."""
 SHORT = "\1"
 """Stands for the last word of the entity's name."""
+
+
+class Chunk(NamedTuple):
+    """Pages of entities lo..hi-1; ``texts[i][start[j]:end[j]]`` is the written object of fact
+    ``first_fact + j``, where that fact's subject is entity ``lo + i``."""
+
+    texts: list[str]
+    first_fact: int
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
 
 
 class Form(NamedTuple):

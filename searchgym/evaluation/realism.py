@@ -50,14 +50,14 @@ _STOP = frozenset(
 _WIDTH = 1 << 18
 
 
-class Asked(NamedTuple):
+class GoldQuestion(NamedTuple):
     """A question and the places of the passages that answer it."""
 
     question: str
     gold: tuple[int, ...]
 
 
-def table(passages: Sequence[Passage], asked: Sequence[Asked] = ()) -> dict[str, Any]:
+def table(passages: Sequence[Passage], asked: Sequence[GoldQuestion] = ()) -> dict[str, Any]:
     """Statistics of a text and of the questions about it; those of questions only where there are
     any. Samples are drawn by a fixed seed.
 
@@ -195,13 +195,13 @@ def _shared(words: Sequence[Sequence[str]]) -> float:
     return sum(n for n in grams.values() if n > 1) / max(1, grams.total())
 
 
-def _overlap(asked: Asked, words: Sequence[Sequence[str]]) -> float | None:
+def _overlap(asked: GoldQuestion, words: Sequence[Sequence[str]]) -> float | None:
     content = set(tokens(asked.question)) - _STOP
     gold = {w for i in asked.gold for w in words[i]}
     return len(content & gold) / len(content) if content and gold else None
 
 
-def _twins(passages: Sequence[Passage], asked: Sequence[Asked]) -> float:
+def _twins(passages: Sequence[Passage], asked: Sequence[GoldQuestion]) -> float:
     """Mean number of other passages that share .3 of their words with one that answers."""
     known: dict[str, int] = {}
     rows = [

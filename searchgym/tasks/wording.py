@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import copy
 import re
+import tomllib
+from functools import cache
+from pathlib import Path as File
 
 from ..errors import TaskError
 from ..seeding import derive
@@ -130,6 +133,20 @@ def capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+_ORDERS = re.compile(
+    r"(?i)(?:tell|i |do you|give|name|could|can you|identify|find|list|state|look|please|count)\b"
+)
+
+
+@cache
+def _natural() -> dict[str, Phrases]:
+    text = (File(__file__).parent / "natural.toml").read_text(encoding="utf-8")
+    return {
+        name: Phrases(tuple(bank["train"]), tuple(bank["heldout"]))
+        for name, bank in tomllib.loads(text).items()
+    }
+
+
 PHRASINGS = ("train", "heldout")
 
 _LOOKUP = Phrases(
@@ -192,7 +209,15 @@ class Voice:
         return other
 
     def options(self, phrases: Phrases) -> tuple[str, ...]:
-        return phrases.train if self._phrasing == "train" else phrases.heldout
+        """The phrases of this voice's side. Worlds in connected prose are asked as people ask in
+        real sets, who do not give orders, where a bank has a question."""
+        real = bool(self._ctx.schema.prose)
+        if real:
+            phrases = _natural().get(phrases.train[0] if phrases.train else "", phrases)
+        options = phrases.train if self._phrasing == "train" else phrases.heldout
+        if not real:
+            return options
+        return tuple(o for o in options if not _ORDERS.match(o)) or options
 
     def pick(self, phrases: Phrases) -> str:
         """The next choice from a bank."""

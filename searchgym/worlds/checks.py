@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from ..errors import WorldError, mistakes, unknown
 from .constraints import NOW, parse_fit
@@ -49,6 +49,38 @@ def _mistakes(schema: Schema, where: str, incomplete: Container[str]) -> Iterato
     yield from _disjoint(schema.distractors, f"{where}: distractors")
     for phrase in _all(schema.distractors):
         yield from _slots(phrase, set(), {"s", "x"}, f"{where}: distractors")
+    yield from _prose(dict(schema.prose), f"{where}: prose")
+
+
+SAID = (
+    "s", "it", "its", "him", "year", "later", "decade", "month", "season", "given",
+    "family", "place", "word",
+)  # fmt: skip
+"""Slots of a prose grammar that stand for its subject, a time of its, and invented names."""
+_NUMBERS = re.compile(r"\d+\.\.\d+")
+
+
+def _prose(symbols: Mapping[str, Phrases], where: str) -> Iterator[str]:
+    for name, phrases in symbols.items():
+        here = f"{where}.{name}"
+        if not all(phrases_sides(phrases)):
+            yield f"{here}: needs alternatives in both {name} and {name}_heldout"
+        worded = [tuple(t for t in part if re.search(r"\w", _SLOT.sub("", t)))
+                  for part in (phrases.train, phrases.heldout)]  # fmt: skip
+        yield from _disjoint(Phrases(*worded), here)
+        for text in _all(phrases):
+            for slot in slots(text):
+                if not (slot in SAID or slot.lower() in symbols or _NUMBERS.fullmatch(slot)):
+                    yield f"{here}: {unknown('symbol', slot, (*SAID, *symbols))} In: {text!r}"
+    used = {
+        name: {s.lower() for text in _all(phrases) for s in slots(text)} & symbols.keys()
+        for name, phrases in symbols.items()
+    }
+    while ended := [name for name, inner in used.items() if not inner & used.keys()]:
+        for name in ended:
+            del used[name]
+    if used:
+        yield f"{where}: symbols that hold themselves never end: {', '.join(sorted(used))}"
 
 
 def check_rules(schema: Schema, where: str) -> None:
@@ -127,6 +159,10 @@ def _property(
         if slots(phrase).count("o") > 1:
             yield f"{where}: document: {{o}} must occur once: {phrase!r}"
     yield from _disjoint(p.document, f"{where}: document")
+    for kind in ("aside", "tail"):
+        for phrase in _all(getattr(p, kind)):
+            yield from _slots(phrase, {"o"}, {"o", "it", "its", "him"}, f"{where}: {kind}")
+        yield from _disjoint(getattr(p, kind), f"{where}: {kind}")
     yield from _asked(p, where)
     if p.is_relation and all(end in types for end in ends):
         yield from _relation(p, types, properties, where)

@@ -12,17 +12,19 @@ from ..cards import catalog
 from ..errors import WorldError, unknown
 from ..objects import bare_hint, is_path
 from .checks import check_rules, check_schema
-from .schema import EntityType, Phrases, Property, Rule, Schema
+from .schema import EntityType, Phrases, Property, Prose, Rule, Schema
 
 _TOP = (
     "extends", "name", "now", "types", "relations", "attributes", "rules", "distractors",
     "distractors_heldout",
+    "prose",
 )  # fmt: skip
 _TYPE = {
     "noun": str, "plural": str, "share": float, "names": str, "lead": list, "lead_heldout": list,
     "hub": bool, "facets": list, "pronouns": list, "reference": str, "alias": str,
 }  # fmt: skip
-_WORDING = ("document", "question", "noun", "inverse")
+_JOINED = ("aside", "tail")
+_WORDING = ("document", "question", "noun", "inverse", *_JOINED)
 _BOTH = {
     "source": str, "like": str, "presence": float, "ordered": bool,
     **dict.fromkeys(_WORDING, list), **{f"{k}_heldout": list for k in _WORDING},
@@ -85,28 +87,38 @@ def load_schema(source: str | Path | Mapping[str, Any]) -> Schema:
     if isinstance(source, Mapping):
         return _build(source, str(source.get("name", "schema")))
     path = schema_path(source)
-    return _of_file(str(path), path.read_bytes())
+    return _of_file(str(path), *_contents(path))
+
+
+def _contents(path: Path) -> tuple[bytes, bytes]:
+    """What a schema's file holds, and ``prose.toml`` beside it: further tables, its language."""
+    beside = path.with_name("prose.toml")
+    return path.read_bytes(), beside.read_bytes() if beside.is_file() else b""
 
 
 @lru_cache(maxsize=8)  # a training asks for the same schema with every world
-def _of_file(where: str, content: bytes) -> Schema:
-    return _build(_tables(where, content), where)
+def _of_file(where: str, content: bytes, prose: bytes) -> Schema:
+    return _build(_tables(where, content, prose), where)
 
 
-def _tables(where: str, content: bytes) -> Mapping[str, Any]:
-    """The tables of a file, laid over those of the shipped world that it ``extends``: a key of a
-    table replaces the same key, and what is not there stays."""
-    try:
-        data = tomllib.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # no TOML, or no UTF-8
-        raise WorldError(f"{where}: not valid TOML: {error}") from None
+def _tables(where: str, content: bytes, prose: bytes) -> Mapping[str, Any]:
+    """The tables of a file and of its prose, laid over those of the shipped world that it
+    ``extends``: a key of a table replaces the same key, and what is not there stays."""
+    data = _laid_over(_toml(where, content), _toml(str(Path(where).with_name("prose.toml")), prose))
     if (name := data.pop("extends", None)) is None:
         return data
     known = [world for world in shipped_worlds() if str(schema_path(world)) != where]
     if name not in known:
         raise WorldError(f"{where}: extends: {unknown('world', str(name), known)}")
     path = schema_path(name)
-    return _laid_over(_tables(str(path), path.read_bytes()), data)
+    return _laid_over(_tables(str(path), *_contents(path)), data)
+
+
+def _toml(where: str, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # no TOML, or no UTF-8
+        raise WorldError(f"{where}: not valid TOML: {error}") from None
 
 
 def _laid_over(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,6 +141,12 @@ def schema_to_dict(schema: Schema) -> dict[str, Any]:
     }
     if schema.now:
         made["now"] = schema.now
+    if schema.prose:
+        made["prose"] = {
+            key: list(lines)
+            for name, phrases in schema.prose
+            for key, lines in ((name, phrases.train), (f"{name}_heldout", phrases.heldout))
+        }
     if schema.rules:
         made["rules"] = {rule.name: _row(rule, _RULE) for rule in schema.rules}
     return made
@@ -140,7 +158,7 @@ def _row(item: object, kinds: Mapping[str, type]) -> dict[str, Any]:
         value = getattr(item, key.removesuffix("_heldout"))
         if isinstance(value, Phrases):
             value = value.heldout if key.endswith("_heldout") else value.train
-        elif key in _FITTING and not value:
+        if not value and key.removesuffix("_heldout") in (*_FITTING, *_JOINED):
             continue  # schemas without such keys are the mapping that they always were
         row[key] = list(value) if isinstance(value, tuple) else value
     return row
@@ -207,12 +225,21 @@ def _build(data: Mapping[str, Any], where: str) -> Schema:
     aside = read.sound("", {k: data[k] for k in _ASIDE if k in data}, _ASIDE, (), where)
     now = read.sound("", {k: data[k] for k in _NOW if k in data}, _NOW, (), where).get("now", 0)
     distractors = _phrases(aside, "distractors")
-    schema = Schema(name, tuple(types), tuple(properties), distractors, tuple(rules), now)
+    prose = _prose(read, data)
+    schema = Schema(name, tuple(types), tuple(properties), distractors, tuple(rules), now, prose)
     check_schema(schema, where, read.found, read.incomplete)
     if rules and not Path(where).is_relative_to(catalog("corpora")):
         # Those of shipped worlds are checked by the tests, and again where a task uses them.
         check_rules(schema, where)
     return schema
+
+
+def _prose(read: _Rows, data: Mapping[str, Any]) -> Prose:
+    here = f"{read.where}: prose"
+    table = read.table(data.get("prose", {}), here)
+    table = read.sound("", table, dict.fromkeys(table, list), (), here)
+    symbols = dict.fromkeys(key.removesuffix("_heldout") for key in table)
+    return tuple((symbol, _phrases(table, symbol)) for symbol in symbols)
 
 
 def _plain(row: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:

@@ -22,6 +22,11 @@ class Phrases:
     heldout: tuple[str, ...]
 
 
+Prose = tuple[tuple[str, Phrases], ...]
+"""A grammar of details that nobody asks about: symbols and their alternatives, which hold other
+symbols, numbers (``{3..40}``) and years in braces; see ``corpora.prose``."""
+
+
 @dataclass(frozen=True, slots=True)
 class EntityType:
     """A kind of thing. Wording: ``noun`` fills "Which {noun} …"."""
@@ -72,6 +77,10 @@ class Property:
     inverse: Phrases = Phrases((), ())
     """Noun phrases for the subject given ``{o}``: "the company founded by {o}" (relations, and
     attributes where it reads well)."""
+    aside: Phrases = Phrases((), ())
+    """Modifiers of the subject that state the fact: "born in {o}" (worlds with prose)."""
+    tail: Phrases = Phrases((), ())
+    """Ends of a sentence that state it: "with {o} in the leading role" (worlds with prose)."""
     acyclic: bool = False
     symmetric: bool = False
     presence: float = 1.0
@@ -164,6 +173,8 @@ class Schema:
     rules: tuple[Rule, ...] = ()
     now: int = 0
     """Year in which the pages are written; 0 where nothing refers to it."""
+    prose: Prose = ()
+    """What connected pages are written with; without it a page is a sentence a property."""
     _types: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
     _properties: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 

@@ -9,7 +9,7 @@ import pytest
 
 from searchgym import Passage
 from searchgym.errors import EvaluationError
-from searchgym.evaluation.realism import Asked, area, blind, kept, masked, table
+from searchgym.evaluation.realism import GoldQuestion, area, blind, kept, masked, table
 
 
 def pages(*texts: str) -> list[Passage]:
@@ -18,7 +18,7 @@ def pages(*texts: str) -> list[Passage]:
 
 def test_the_table_of_a_small_text_is_counted_by_hand() -> None:
     text = pages("the old mill stands here", "the old mill stands alone", "a river", "quiet")
-    found = table(text, [Asked("Where does the old mill turn?", (0,))])
+    found = table(text, [GoldQuestion("Where does the old mill turn?", (0,))])
     assert found["words a passage"] == 3.2  # 13 / 4
     assert found["types in 0k words"] == 9
     assert found["shared 4-grams"] == 0.5  # two of the four are "the old mill stands"

@@ -13,6 +13,8 @@ from searchgym_agents.lab.orderings.verdicts import VERDICTS
 from searchgym_agents.lab.results import load, stored
 from searchgym_agents.law import law
 
+from . import lab_figures
+
 
 @cache
 def gradients() -> dict[str, Any] | None:
@@ -47,7 +49,7 @@ def of_recipe(name: str) -> dict[str, Any]:
             cells = [gradient_results.cell(row, m) for m in gradient_results.HEADS]
             measured["gradients"].append([str(row["size"]), f"{row['success']:g}", *cells])
     if (result := learning()) is not None and name in result["methods"]:
-        measured["learning"] = learning_results.sentence(result, name)
+        measured["learning"] = lab_figures.sentence(result, name)
     return measured
 
 
@@ -64,12 +66,12 @@ def tables() -> dict[str, Any]:
         twins = {n: f["same_as"] for n, f in result["methods"].items() if "same_as" in f}
         waiting = [name for name in methods() if name not in result["methods"]]
         made["gradients"] = {**result, "lines": rows, "twins": twins, "waiting": waiting,
-                             "title": gradient_results.figure(result).title}  # fmt: skip
+                             "title": lab_figures.gradients(result).title}  # fmt: skip
     if (result := learning()) is not None:
         rows = learning_results.lines(result)
         made["learning"] = {
-            **result, "lines": rows, "title": learning_results.figure(result).title,
-            "apart": learning_results.apart(result),
+            **result, "lines": rows, "title": lab_figures.learning(result).title,
+            "apart": lab_figures.apart(result),
         }  # fmt: skip
     return made
 
@@ -77,10 +79,12 @@ def tables() -> dict[str, Any]:
 def draw(folder: Path) -> None:
     """Write every figure, light and dark, into the subfolders ``lab`` and ``law``."""
     figures = [
-        ("lab", module.figure(result))
-        for result, module in ((gradients(), gradient_results), (learning(), learning_results))
+        ("lab", made(result))
+        for made, result in (
+            (lab_figures.gradients, gradients()), (lab_figures.learning, learning()),
+        )
         if result is not None
-    ]
+    ]  # fmt: skip
     if (result := law.stored_results()) is not None:
         figures.append(("law", law.figure(law.played(result), result["finding"])))
     for name, figure in figures:

@@ -7,12 +7,14 @@ from dataclasses import asdict
 
 import pytest
 
+from docsite import lab_figures
+from docsite.lab_figures import apart, sentence
 from docsite.laboratory import of_recipe
 from searchgym.errors import DataError
-from searchgym_agents.lab import gradient_results, learning_results
+from searchgym_agents.lab import learning_results
 from searchgym_agents.lab.gradient_results import lines, measure, row_of, rows_of
 from searchgym_agents.lab.learning_bench import Course
-from searchgym_agents.lab.learning_results import apart, row, sentence, summary
+from searchgym_agents.lab.learning_results import row, summary
 from searchgym_agents.lab.methods import BROKEN, MOST_USED, learners
 from searchgym_agents.lab.results import load, resumed, stored
 
@@ -117,7 +119,7 @@ def test_recipes_with_a_reward_of_their_own_show_both_biases():
 def test_the_shipped_result_draws(name):
     """What the site shows: a title that is a finding, marks for every method, two widths."""
     result = json.loads(stored(name).read_text())
-    figure = (gradient_results if name == "gradients" else learning_results).figure(result)
+    figure = getattr(lab_figures, name)(result)
     assert len(figure.title) > 30
     assert len(figure.rows) >= 4
     assert figure.spec()["description"] == figure.alt

@@ -34,7 +34,7 @@ app = typer.Typer()
 @app.command(
     epilog=examples(
         "searchgym lab",
-        "searchgym lab grpo rloo gigpo --figure build/lab",
+        "searchgym lab grpo rloo gigpo",
         "searchgym lab --all --out runs/lab/gradients.json",
         "searchgym lab --learn grpo broken",
         "searchgym lab --stored --learn",
@@ -77,9 +77,6 @@ def lab(
         Path | None,
         typer.Option("--out", "-o", help="Result file; the same command resumes from it."),
     ] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Folder for the figure: PNG, SVG, CSV and JSON.")
-    ] = None,
     stored: Annotated[bool, typer.Option("--stored", help="Show the shipped result.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -92,7 +89,6 @@ def lab(
     from . import learning_bench
     from . import learning_results as learnt
     from .gradient_results import SIZE, SUCCESS, lines, measure
-    from .gradient_results import figure as drawn
     from .methods import DEFAULT, MOST_USED, learners
     from .methods import methods as measurable
     from .results import chosen, load
@@ -101,7 +97,7 @@ def lab(
     if every and methods:
         raise CardError("name methods or give --all, not both")
     if orderings:
-        if learn or every or figure is not None:
+        if learn or every:
             raise CardError("--orderings goes with names, --minutes, --out, --stored and --json")
         _orderings(methods, out, minutes, stored, as_json)
         return
@@ -153,9 +149,6 @@ def lab(
         for name, method in result["methods"].items():
             if "same_as" in method:
                 say(f"{name}: as {method['same_as']} at a step's first update")
-    if figure is not None:
-        made = learnt.figure(result) if learn else drawn(result, size, success)
-        say(str(made.save(figure)["png"]))
 
 
 def _listed(values: list[float]) -> str:

@@ -1,4 +1,4 @@
-"""The laboratory's table of gradients: measured, printed, drawn."""
+"""The laboratory's table of gradients: measured, printed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from searchgym.charts.figure import Figure
-from searchgym.charts.forest import forest
-
-from .methods import BROKEN
 from .results import resumed
 
 SIZE, SUCCESS = 8, 0.4
@@ -117,61 +113,3 @@ def shown(value: Sequence[float | None]) -> str:
     half = 0.0 if low is None or high is None else (high - low) / 2
     text += f" ±{half:.2f}" if half >= 0.005 else ""
     return re.sub(r"\b0\.", ".", text)
-
-
-def figure(result: Mapping[str, Any], size: int = SIZE, success: float = SUCCESS) -> Figure:
-    """Direction of one step, and signal by cost, of every method."""
-    facets = {
-        "Cosine with the true gradient": "step_cosine",
-        "Signal-to-noise per 100 calls": "per_call",
-    }
-    ordered = [line["method"] for line in lines(result, size, success)]
-    marks = []
-    for facet, measure in facets.items():
-        for name in ordered:
-            row = row_of(result, name, size, success)
-            row = row or row_of(result, f"advantage:{name}", size, success)
-            assert row is not None
-            mean, low, high = row[measure]
-            if mean is not None:
-                exact = row["enumerated"] and measure != "step_cosine"
-                ends = (None, None) if exact else (low, high)
-                marks.append({"y": name, "by": "gradient", "facet": facet, "mean": mean,
-                              "low": ends[0], "high": ends[1]})  # fmt: skip
-    title = _finding(result, ordered, size, success)
-
-    def draw(narrow: bool = False) -> Any:
-        return forest(
-            marks,
-            by=["gradient"],
-            x_title="",
-            rate=False,
-            columns=2,
-            width=240,
-            narrow=narrow,
-        )
-
-    return Figure(
-        "lab-gradients", title,
-        f"Of one step's gradient: a group of {size} for each of three questions, whose every "
-        f"trajectory is known, under a policy that is right in {success:.0%} of its episodes. "
-        "Marks are means, lines 95 % intervals; enumerated numbers have none.",
-        f"A list of {len(ordered)} methods with two numbers each: {title}.",
-        draw, tuple(marks),
-    )  # fmt: skip
-
-
-def _finding(result: Mapping[str, Any], ordered: Sequence[str], size: int, success: float) -> str:
-    """The figure's title, true of whatever was measured."""
-    row = row_of(result, ordered[0], size, success) or row_of(
-        result, f"advantage:{ordered[0]}", size, success
-    )
-    assert row is not None
-    text = f"One step of {ordered[0]} has a cosine of {row['step_cosine'][0]:z.2f} with the true "
-    text += "gradient"
-    broken = row_of(result, BROKEN, size, success)
-    grpo = row_of(result, "grpo", size, success)
-    if broken is not None and grpo is not None:
-        text += f", one of GRPO {grpo['step_cosine'][0]:z.2f}, and with its turns shuffled "
-        text += f"{broken['step_cosine'][0]:z.2f}"
-    return text

@@ -467,6 +467,11 @@ class GeneratedWorld(NamedTuple):
     wording_seed: int
 
 
+_PLAYED = ("tasks", "twin", "refill", "disjoint_names")
+"""Options of a world that say how it is played. ``refill``: questions that fail their proof are
+replaced by others; ``disjoint_names``: no name is in two splits."""
+
+
 def generate_world(corpus_card: Card, options: Options) -> GeneratedWorld:
     """The world of a card's split. Splits are separate worlds: other seeds, hence other names and
     facts; the test split speaks in held-out phrasings unless told otherwise."""
@@ -479,7 +484,7 @@ def generate_world(corpus_card: Card, options: Options) -> GeneratedWorld:
     recipe = {**corpus_card.body.get("world", {}), **(options.world or {})}
     wording = {**corpus_card.body.get("wording", {}), **(options.wording or {})}
     for what, given, known in (
-        ("world", recipe, {*inspect.signature(generate).parameters, "tasks", "twin"}),
+        ("world", recipe, {*inspect.signature(generate).parameters, *_PLAYED}),
         ("wording", wording, {*WORDING}),
     ):
         for option in given:
@@ -487,7 +492,10 @@ def generate_world(corpus_card: Card, options: Options) -> GeneratedWorld:
                 raise CardError(unknown(f"option of {what}", str(option), known))
     schema = load_schema(corpus_card.folder / recipe.pop("schema", "schema.toml"))
     seed = derive(_seed(recipe, "world"), "split", options.split)
-    recipe.pop("tasks", None)
+    if recipe.get("disjoint_names"):
+        recipe["names_part"] = (SPLITS.index(options.split), len(SPLITS))
+    for option in ("tasks", "refill", "disjoint_names"):
+        recipe.pop(option, None)
     phrasing = wording.pop("phrasing", "heldout" if options.split == "test" else "train")
     wording_seed = _seed(wording, "wording")
     if wording.pop("paraphrases", False):
@@ -540,7 +548,7 @@ def _indexed(corpus_card: Card, options: Options) -> tuple[GeneratedWorld, Searc
 
 
 def _generated(corpus_card: Card, options: Options) -> Components:
-    from ..tasks.audit import verify
+    from ..tasks.audit import Prover, verify
     from ..tasks.build import build_tasks
     from ..tasks.families import unproved, wanted_families
 
@@ -553,11 +561,19 @@ def _generated(corpus_card: Card, options: Options) -> Components:
         tasks: Sequence[Task] = _own_tasks(options)
         return Components(data.corpus, _asked(tasks, options), engine, data.world)
     _check_families(options, (family.name for family, _ in wanted_families(counts)))
-    built = build_tasks(
+    prover, exempt = Prover(data.world, data.corpus), unproved(counts)
+
+    def proved(built: Sequence[Task]) -> Sequence[Task]:
+        report = verify(built, data.world, data.corpus, proof, exempt=exempt, prover=prover)
+        return report.kept
+
+    refill = bool(recipe.get("refill", False))
+    tasks = build_tasks(
         data.world, data.corpus, counts=counts, families=options.families, seed=data.seed,
         wording_seed=data.wording_seed, phrasing=data.phrasing, split=options.split,
-        id_prefix=f"{corpus_card.id}-{options.split}",
+        id_prefix=f"{corpus_card.id}-{options.split}", prove=proved if refill else None,
     )  # fmt: skip
-    report = verify(built, data.world, data.corpus, proof, exempt=unproved(counts))
-    _say_unproved(built, report.kept)
-    return Components(data.corpus, _chosen(report.kept, options), engine, data.world)
+    if not refill:
+        built, tasks = tasks, list(proved(tasks))
+        _say_unproved(built, tasks)
+    return Components(data.corpus, _chosen(tasks, options), engine, data.world)

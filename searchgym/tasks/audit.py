@@ -75,6 +75,7 @@ def verify(
     *,
     k: int = 3,
     exempt: Collection[str] = (),
+    prover: Prover | None = None,
 ) -> AuditReport:
     """Prove every task: the solver finds its answer and no other (none at all for tasks to be
     refused); every used edge is the fact it claims to be and its passage states it within the
@@ -84,10 +85,10 @@ def verify(
     did, it takes the place. One engine call for all queries. Raises ``EngineError`` if one fails.
 
     Tasks without a reasoning graph are kept as they are if their family is in ``exempt`` and the
-    corpus has their evidence; else they are rejected.
+    corpus has their evidence; else they are rejected. ``prover``: one kept from tasks before.
     """
     todo = list(tasks)
-    prover = _Prover(world, corpus)
+    prover = prover or Prover(world, corpus)
     passages_of = _retrieve([q for t in todo for q in t.queries], engine, k)
     kept: list[Task] = []
     rejected: list[Reject] = []
@@ -107,7 +108,9 @@ def verify(
     return AuditReport(tuple(kept), tuple(rejected), k, engine.fingerprint)
 
 
-class _Prover:
+class Prover:
+    """Proves the graphs of tasks of one world; keep it to share its look-up tables."""
+
     def __init__(self, world: World, corpus: GeneratedCorpus) -> None:
         self._world, self._corpus = world, corpus
         self._solver = Solver(world)

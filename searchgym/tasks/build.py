@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from ..corpora.corpus import GeneratedCorpus
@@ -46,6 +47,7 @@ def build_tasks(
     phrasing: str = "train",
     split: str = "train",
     id_prefix: str = "task",
+    prove: Callable[[Sequence[Task]], Collection[Task]] | None = None,
 ) -> list[Task]:
     """Build ``counts[family]`` tasks of each family, ids "{id_prefix}-{family}-{number}".
 
@@ -62,6 +64,7 @@ def build_tasks(
         phrasing: "train" or "heldout".
         split: Recorded in each task.
         id_prefix: How ids begin.
+        prove: Gives those of some tasks that stand; for each that does not another one is made.
 
     Raises:
         TaskError: an unknown family or phrasing; the world is too small for ``counts`` (it says how
@@ -73,39 +76,49 @@ def build_tasks(
     seen: set[object] = set()
     tasks: list[Task] = []
     for kind, number in wanted_families(counts, families):
-        drafts = _drafts(ctx, kind, number, seed, seen)
-        if len(drafts) < number:
+        answers: Counter[str] = Counter()
+        drafts = _drafts(ctx, kind, number, seed, seen, answers)
+        standing: list[Task] = []
+        made = 0
+        while batch := list(islice(drafts, number - len(standing))):
+            built: list[Task] = []
+            for i, draft in enumerate(batch, made):
+                task_id = f"{id_prefix}-{kind.name}-{i}"
+                if isinstance(draft, Task):
+                    task = replace(draft, id=task_id, family=kind.name, split=split)
+                else:
+                    key = f"{kind.name}-{i}"
+                    worded = _question(ctx, draft, phrasing, wording_seed, key, questions)
+                    task = _task(draft, *worded, task_id, split, phrasing)
+                questions.add(task.question)
+                seen.add(("question", task.question))
+                built.append(task)
+            made += len(batch)
+            stand = prove(built) if prove else built
+            answers.subtract(normalise_answer(task.answers[0]) for task in built)
+            answers.update(normalise_answer(task.answers[0]) for task in stand)
+            standing += stand
+        if len(standing) < number:
             short = (
                 f"asked for {number} tasks of family {kind.name!r}, but this world of "
-                f"{world.n_entities} entities gave only {len(drafts)}"
+                f"{world.n_entities} entities gave only {len(standing)}"
             )
             if not counts.get(AT_MOST, False):
                 raise TaskError(f"{short}; ask for fewer or generate a larger world")
             warnings.warn(short, FewerTasks, stacklevel=2)
-        for i, draft in enumerate(drafts):
-            task_id = f"{id_prefix}-{kind.name}-{i}"
-            if isinstance(draft, Task):
-                task = replace(draft, id=task_id, family=kind.name, split=split)
-            else:
-                key = f"{kind.name}-{i}"
-                worded = _question(ctx, draft, phrasing, wording_seed, key, questions)
-                task = _task(draft, *worded, task_id, split, phrasing)
-            questions.add(task.question)
-            seen.add(("question", task.question))
-            tasks.append(task)
+        tasks += standing
     return tasks
 
 
 def _drafts(
-    ctx: Context, kind: Family, number: int, seed: int, seen: set[object]
-) -> list[Draft | Task]:
-    """The first ``number`` new proposals of a family; fewer where the world holds no more."""
+    ctx: Context, kind: Family, number: int, seed: int, seen: set[object], answers: Counter[str]
+) -> Iterator[Draft | Task]:
+    """New proposals of a family, until the world holds no more; of ``number`` no answer is too
+    frequent. ``answers`` counts them."""
     rng = stream(seed, "tasks", kind.name)
     most = max(2, math.ceil(kind.same_answer * number))
-    answers: Counter[str] = Counter()
-    drafts: list[Draft | Task] = []
     failed = turn = 0
-    while len(drafts) < number:
+    while failed <= PATIENCE:
         try:
             draft = kind.propose(ctx, rng, turn)
         except SearchGymError:
@@ -122,16 +135,13 @@ def _drafts(
             if signature not in seen and answers[key] < most:
                 seen.add(signature)
                 answers[key] += 1
-                drafts.append(draft)
                 turn += 1
                 failed = 0
+                yield draft
                 continue
         failed += 1
         if failed % STALL == 0:
             turn += 1
-        if failed > PATIENCE:
-            break
-    return drafts
 
 
 def _failed(family: str, when: str, error: Exception) -> TaskError:

@@ -122,6 +122,7 @@ def generate(
     popularity: float = 0.0,
     homonyms: float = 0.0,
     lookalikes: float = 0.0,
+    names_part: tuple[int, int] | None = None,
 ) -> World:
     """Generate a world of ``entities`` entities; the same arguments give the same bytes everywhere.
 
@@ -131,7 +132,8 @@ def generate(
     facts). ``homonyms``: share of entities whose name another entity of a like type also has (their
     titles stay different). ``lookalikes``: share of entities that get a twin of their type sharing
     all facts that can be shared but one; twins come *on top of* ``entities``, as the last ones, and
-    are ordinary entities, so proofs that an answer is unique see them.
+    are ordinary entities, so proofs that an answer is unique see them. ``names_part``: ``(0, 3)``
+    takes the first of three parts of all names, so that worlds of other parts share none.
 
     Raises ``WorldError`` when the schema does not fit the size or an argument is out of range.
     """
@@ -179,7 +181,7 @@ def generate(
         )
     order = _sorted(subject, prop, obj)
     subject, prop, obj = subject[order], prop[order], obj[order]
-    names, aliases = draw_names(schema, type_of, facet_of, names_from)
+    names, aliases = draw_names(schema, type_of, facet_of, names_from, names_part)
     add_homonyms(schema, names, aliases, type_of, facet_of, homonyms, names_from)
     return assemble(schema, seed, names, aliases, type_of, facet_of, subject, prop, obj)
 

@@ -6,6 +6,7 @@ import re
 import string
 from collections.abc import Sequence
 from datetime import date
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +41,14 @@ def name_key(name: str) -> str:
 
 
 def draw_names(
-    schema: Schema, type_of: NDArray[np.int16], facet_of: NDArray[np.int8], seed: int
+    schema: Schema,
+    type_of: NDArray[np.int16],
+    facet_of: NDArray[np.int8],
+    seed: int,
+    part: tuple[int, int] | None = None,
 ) -> tuple[list[str], list[str]]:
-    """A name and an alias ("" if none) per entity; all keys differ. Lengths (N,).
+    """A name and an alias ("" if none) per entity; all keys differ. Lengths (N,). ``part``: only
+    names of that part, ``(k, of)``.
 
     Raises ``WorldError`` if a grammar cannot make enough different names.
     """
@@ -51,7 +57,7 @@ def draw_names(
     taken = set(stop_names())
     for index, t in enumerate(schema.types):
         where = np.flatnonzero(type_of == index)
-        maker = _Maker(t, len(where), seed)
+        maker = _Maker(t, len(where), seed, part)
         maker.fill(where, facet_of, names, aliases, taken)
     return names, aliases
 
@@ -59,8 +65,11 @@ def draw_names(
 class _Maker:
     """Draws the names of one type: whole batches, then again for those that collided."""
 
-    def __init__(self, t: EntityType, n: int, seed: int) -> None:
+    def __init__(
+        self, t: EntityType, n: int, seed: int, part: tuple[int, int] | None = None
+    ) -> None:
         self._type = t
+        self._part, self._parts = part or (0, 1)
         self._rng = stream(seed, "names", t.name)
         self._patterns = parse_grammar(t.names)
         # Pools grow slowly with the world: people share first names more than family names.
@@ -76,7 +85,7 @@ class _Maker:
         taken: set[str],
     ) -> None:
         open_ = where
-        for attempt in range(_ROUNDS):
+        for attempt in range(_ROUNDS * self._parts):
             if not len(open_):
                 return
             facets = (
@@ -88,19 +97,20 @@ class _Maker:
             drawn = [("", "")] * len(open_)
             for p, pattern in enumerate(self._patterns):
                 mine = np.flatnonzero(which == p)
-                made = self._draw(pattern, facets[mine], attempt)
+                made = self._draw(pattern, facets[mine], attempt // self._parts)
                 for i, pair in zip(mine.tolist(), made, strict=True):
                     drawn[i] = pair
             failed = []
             for i, (entity, (name, alias)) in enumerate(zip(open_.tolist(), drawn, strict=True)):
                 key = name_key(name)
-                if not key or key in taken:
+                other = self._parts > 1 and crc32(key.encode()) % self._parts != self._part
+                if not key or key in taken or other:
                     failed.append(i)
                     continue
                 taken.add(key)
                 names[entity] = name
-                if alias and (other := name_key(alias)) and other not in taken:
-                    taken.add(other)
+                if alias and (also := name_key(alias)) and also not in taken:
+                    taken.add(also)
                     aliases[entity] = alias
             open_ = open_[failed]
         raise WorldError(

@@ -48,6 +48,25 @@ def test_ids_and_split():
     assert {t.split for t in tasks} == {"dev"}
 
 
+def test_what_does_not_stand_is_replaced():
+    world = random_world(7)
+    corpus = make_corpus(world)
+    counts = {"simple": 40, "chain-2": 20}
+
+    def stand(tasks):
+        return [t for t in tasks if "release" not in t.question]
+
+    plain = build_tasks(world, corpus, counts=counts, seed=1)
+    assert 5 < len(stand(plain)) < 60
+    assert build_tasks(world, corpus, counts=counts, seed=1, prove=lambda tasks: tasks) == plain
+    tasks = build_tasks(world, corpus, counts=counts, seed=1, prove=stand)
+    assert len(tasks) == 60
+    assert stand(tasks) == tasks
+    assert len({t.question for t in tasks}) == len({t.id for t in tasks}) == 60
+    with pytest.raises(TaskError, match=r"asked for 40 tasks of family 'simple'.* gave only 0"):
+        build_tasks(world, corpus, counts=counts, prove=lambda tasks: [])
+
+
 def test_a_world_too_small_says_what_was_possible():
     world = make_world(["film", "person"], [(0, "director", 1)], ["Alpha", "Ann"])
     with pytest.raises(TaskError, match=r"asked for 9 tasks of family 'simple'.* gave only 2"):

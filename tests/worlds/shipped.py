@@ -13,5 +13,6 @@ from searchgym.worlds.world import World
 def world_from_card(name: str, **overrides: Any) -> World:
     """The world of a shipped card; ``overrides`` replace entries of its ``[world]`` table."""
     options = {**card("corpora", name).body["world"], **overrides}
-    del options["schema"]
+    for played in ("schema", "refill", "disjoint_names"):
+        options.pop(played, None)
     return generate(load_schema(name), **options)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from searchgym.worlds.names import name_key
+
 from .contradictions import SPLITS, Facts, abroad, table, world_of
 
 V1 = ("encyclopedia-v1", "research-v1")
@@ -26,6 +28,14 @@ def test_the_count_finds_what_version_0_is_full_of() -> None:
     assert found["ground in another city"] > 0.9
     assert sum(share >= 0.01 for share in found.values()) > 35
     assert found["sequel before its film"] == 0.0
+
+
+@pytest.mark.parametrize("corpus", V1)
+def test_no_name_is_in_two_splits(corpus: str) -> None:
+    names = [{name_key(name) for name in world_of(corpus, split).names} for split in SPLITS]
+    assert not names[0] & names[1]
+    assert not names[0] & names[2]
+    assert not names[1] & names[2]
 
 
 def test_most_people_are_citizens_of_the_country_of_their_birth() -> None:

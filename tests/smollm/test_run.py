@@ -18,10 +18,17 @@ from searchgym.errors import CardError, DataError, DialectError
 from searchgym.evaluation import evaluate
 from searchgym.llms import STATE
 from searchgym.policies import TrainableLM, load_policy
-from searchgym_agents.smollm.demonstrations import FILE, demonstrations, environments_of, load
+from searchgym_agents.smollm.demonstrations import (
+    FILE,
+    count_of,
+    demonstrations,
+    environments_of,
+    load,
+)
 from searchgym_agents.smollm.recipe import FinetuneRecipe
 from searchgym_agents.smollm.run import SFT, finish, rewarded, teach
 from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
+from tests.envs.test_mixture import notes  # noqa: F401  (a fixture)
 from tests.experts.world import KEYWORDS
 from tests.llms import tiny
 
@@ -88,6 +95,24 @@ def test_demonstrations_are_the_experts_texts_as_tokens(model: str, tmp_path: Pa
     )
     with pytest.raises(DataError, match="solved no question within 20 tokens"):
         demonstrations(lm, recipe.demonstrations, renderer=RENDERER, max_tokens=20)
+
+
+def test_worlds_and_a_folder_are_shown_in_shares(model: str, notes: str) -> None:
+    """The expert of worlds plays the worlds, that of labelled questions the texts."""
+    text = {"corpus": notes, "tasks": {"fact": 30, "gap": 30, "at_most": True}, "weight": 1}
+    world = {**KEYWORDS, "world": {"entities": 200}, "worlds": [5, 6], "weight": 1}
+    recipe = FinetuneRecipe.of({**table(model), "env": [world, text]})
+    told: list[int] = []
+    options: dict[str, Any] = {"renderer": RENDERER, "max_tokens": 4000}
+    lm = TrainableLM(model, device="cpu")
+    rows = demonstrations(lm, recipe.demonstrations, **options, report=told.append)
+    assert told == [1, 2, 3]
+    texts = [lm.tokenizer.decode(row.ids) for row in rows]
+    assert sum("Morrin" in text for text in texts) * 2 == len(texts) > 10
+    alone = FinetuneRecipe.of({**table(model), "env": notes}).demonstrations
+    assert count_of(alone) == 1
+    shown = demonstrations(lm, alone, **options)
+    assert all("Morrin" in lm.tokenizer.decode(row.ids) for row in shown)
 
 
 @pytest.mark.parametrize("results", [False, True])

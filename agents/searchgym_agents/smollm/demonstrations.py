@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from searchgym.envs.mixture import mixture, shares
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import DataError
 from searchgym.llms.sft_data import Example
@@ -19,6 +21,8 @@ from searchgym.seeding import derive
 from searchgym.storage.checkpoint import read_state, write_state
 
 FILE = "demonstrations.safetensors"
+OF_WORLDS = ("quoting", "thinking")
+"""Experts that read a generated world's facts."""
 
 
 def environments_of(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -39,10 +43,26 @@ def environments_of(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def count_of(recipe: Mapping[str, Any]) -> int:
-    """Return how many environments :func:`environments_of` yields."""
+    """Return how many environments a recipe's questions are of."""
+    if not isinstance(recipe["env"], Mapping):
+        return sum(max(1, len(part.worlds)) for part in mixture(recipe["env"]))
     if recipe.get("seeds") is None:
         return len(recipe.get("variants") or [{}])
     return len(range(*recipe["seeds"]))
+
+
+def _made(recipe: Mapping[str, Any]) -> Iterator[tuple[int, SearchEnv, int]]:
+    """Yield (entry of the mixture, environment, seed of its episodes)."""
+    if not isinstance(recipe["env"], Mapping):
+        seed = 0
+        for place, part in enumerate(mixture(recipe["env"])):
+            for env in part.envs():
+                seed += 1
+                yield place, env, seed
+        return
+    for done, keywords in enumerate(environments_of(recipe), 1):
+        seed = done if recipe.get("seeds") is None else keywords["world"]["seed"]
+        yield 0, SearchEnv(**keywords), seed
 
 
 def demonstrations(
@@ -57,9 +77,12 @@ def demonstrations(
 
     Args:
         lm: Its tokenizer writes the rows; its weights are not asked.
-        recipe: As of :func:`environments_of`; ``expert``, by name or import path (see
-            :class:`~searchgym_agents.experts.Expert`); and ``results``, true to learn the results
-            that an expert of self-search writes, too, which rewards are not to change.
+        recipe: ``env`` as of :func:`environments_of`, or a mixture
+            (:func:`searchgym.envs.mixture`), of which as much is kept as its weights allow;
+            ``expert``, by name or import path (see :class:`~searchgym_agents.experts.Expert`), for
+            which "supporting" stands in where texts are no generated world; and ``results``, true
+            to learn the results that an expert of self-search writes, too, which rewards are not
+            to change.
         renderer: Prompt format.
         max_tokens: Longer episodes are left out.
         report: Called after each environment with the number of them done.
@@ -68,11 +91,12 @@ def demonstrations(
         DataError: nothing was solved.
     """
     policy, whole = lm.policy(renderer), bool(recipe.get("results"))
-    rows: list[Example] = []
-    for done, keywords in enumerate(environments_of(recipe), 1):
-        env = SearchEnv(**keywords)
-        slot = Demonstrations(expert_maker(recipe["expert"])(env))
-        seed = done if recipe.get("seeds") is None else keywords["world"]["seed"]
+    rows: dict[int, list[Example]] = defaultdict(list)
+    for done, (place, env, seed) in enumerate(_made(recipe), 1):
+        expert = recipe["expert"]
+        if expert in OF_WORLDS and env.world is None:
+            expert = "supporting"
+        slot = Demonstrations(expert_maker(expert)(env))
         plans = [
             TaskPlan(task, f"{seed}/{task.id}", derive(seed, "demonstration", task.id))
             for task in env.tasks
@@ -82,19 +106,37 @@ def demonstrations(
                 outcome = played.episode.outcome()
                 if outcome is None or outcome.parts.get("em") != 1.0:
                     continue
-                rows += (
+                rows[place] += (
                     Example(row.ids, row.sampled if whole else row.loss_mask)
                     for row in played.rows
                     if len(row) <= max_tokens
                 )
         if report is not None:
             report(done)
-    if not rows:
+    if not any(rows.values()):
         raise DataError(
             f"the expert solved no question within {max_tokens} tokens: raise max_tokens, or give "
             "it tasks that it can solve"
         )
-    return rows
+    if isinstance(recipe["env"], Mapping):
+        return rows[0]
+    return _in_shares(recipe["env"], rows)
+
+
+def _in_shares(entries: Any, rows: Mapping[int, Sequence[Example]]) -> list[Example]:
+    """Rows of the entries of a mixture, thinned evenly to the shares of its weights."""
+    parts = mixture(entries)
+    sizes = [len(rows[place]) for place in range(len(parts))]
+    wanted = shares(parts, sizes)
+    whole = min(size / share for size, share in zip(sizes, wanted, strict=True) if share)
+    if not whole:
+        empty = next(p.name for p, n, s in zip(parts, sizes, wanted, strict=True) if s and not n)
+        raise DataError(f"the expert solved no question of {empty}: leave it out, or ask for more")
+    kept: list[Example] = []
+    for place, share in enumerate(wanted):
+        some = np.linspace(0, sizes[place] - 1, round(whole * share)).astype(int)
+        kept += (rows[place][i] for i in some.tolist())
+    return kept
 
 
 def save(rows: Sequence[Example], path: Path, about: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from searchgym.envs.mixture import mixture
 from searchgym.errors import CardError, EngineError, unknown
 from searchgym.llms.sft import SftConfig
 
@@ -62,7 +63,9 @@ class FinetuneRecipe:
     def of(cls, table: Mapping[str, Any]) -> FinetuneRecipe:
         """Read a card's ``train`` table."""
         known = [f.name for f in fields(cls)]
-        values = {key: value for key, value in table.items() if key != "use"}
+        values = {key: value for key, value in table.items() if key not in ("use", "env")}
+        if "env" in table:  # what the demonstrations are of, instead of the card's worlds
+            values["demonstrations"] = shown_in(values.get("demonstrations", {}), table["env"])
         for key in values:
             if key not in known:
                 raise CardError(unknown("key of [train]", key, known))
@@ -83,3 +86,12 @@ class FinetuneRecipe:
             return SftConfig(**{"muon_lr": 0.0, "prompt_weight": 0.0, **self.sft, "seed": seed})
         except (TypeError, EngineError) as error:
             raise CardError(f"[train.sft]: {error}") from error
+
+
+def shown_in(demonstrations: Mapping[str, Any], entries: Any) -> dict[str, Any]:
+    """The table of demonstrations in other environments (:func:`searchgym.envs.mixture`), under the
+    same rules."""
+    first = demonstrations.get("env", {})
+    kept = {k: v for k, v in demonstrations.items() if k not in ("seeds", "variants", "env")}
+    rules = first if isinstance(first, Mapping) else {}
+    return {**kept, "env": [part.table() for part in mixture(entries, rules)]}

@@ -179,6 +179,18 @@ def test_tests_of_others_see_only_the_face_of_a_package() -> None:
     assert not wrong, "import from the package: " + "\n".join(wrong)
 
 
+def test_what_tests_share_stands_in_no_test_file() -> None:
+    here = Path(__file__).resolve().parent
+    wrong = [
+        f"{path.relative_to(here.parent)}:{node.lineno} {node.module}"
+        for path in sorted(here.rglob("*.py"))
+        for node in statements(ast.parse(path.read_text(encoding="utf-8"), str(path)))
+        if isinstance(node, ast.ImportFrom)
+        and str(node.module).rpartition(".")[2].startswith("test_")
+    ]
+    assert not wrong, "move it into a module or a conftest.py: " + "\n".join(wrong)
+
+
 def _named(source: ast.Module) -> Iterator[tuple[int, tuple[str, ...]]]:
     """(line, parts) of the modules of ours that are imported from."""
     for node in statements(source):

@@ -14,9 +14,9 @@ from searchgym.corpora import load_set
 from searchgym.evaluation import EvalResult
 from searchgym.llms import Sampling, small_model, train_tokenizer
 from searchgym.policies import save_note
-from tests.benchmark.test_ladder import SMALL as WORLD
+from tests.benchmark.small_world import SMALL as WORLD
 from tests.cli.conftest import SMALL, Cli, cli  # noqa: F401
-from tests.engines.test_remote_serve import running
+from tests.engines.served import running
 
 
 def _rows(result: EvalResult) -> list[tuple[Any, ...]]:

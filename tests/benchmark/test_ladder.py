@@ -18,13 +18,9 @@ from searchgym.benchmark.ladder import ASKED, OTHERS, STEPS, Engines, Ladder, ch
 from searchgym.benchmark.table import ALL_REAL, TransferTable
 from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
-from tests.envs.test_mixture import people
+from tests.benchmark.small_world import SMALL
+from tests.envs.own import people
 from tests.small import CORPUS, TASKS
-
-SMALL = {
-    "corpus": "encyclopedia", "world": {"entities": 400}, "max_turns": 4,
-    "tasks": {"simple": 12, "comparison": 6},
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

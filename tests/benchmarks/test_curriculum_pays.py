@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from searchgym.charts import Figure, multiples
 from searchgym.curricula import Staged, make_curriculum
 from searchgym.envs import SearchEnv
-from searchgym.evaluation import Interval, crossed_interval
+from searchgym.evaluation import crossed_interval
 from searchgym.reports import mean_curve
 from searchgym.seeding import derive
 from searchgym_agents.candidate.features import FeatureBuilder
+from tests.benchmarks.verdicts import verdict
 
 from .curriculum_learner import EPISODES, Learner
 from .table import show
@@ -157,12 +158,6 @@ def test_curriculum_against_the_final_difficulty(name: str, tmp_path: Path) -> N
     }
     (folder / f"curriculum_{name}.json").write_text(json.dumps(kept))
     draw(folder)
-
-
-def verdict(gain: Interval) -> str:
-    if gain.low > 0:
-        return "it pays"
-    return "it costs" if gain.high < 0 else "no difference shown"
 
 
 def draw(folder: Path) -> None:

@@ -11,7 +11,7 @@ import searchgym as sg
 from searchgym_agents.smollm.recipe import FinetuneRecipe
 from tests.benchmarks import smollm_curve
 from tests.llms import tiny
-from tests.smollm.test_run import table
+from tests.smollm.tables import table
 
 
 @pytest.mark.contract

@@ -20,7 +20,7 @@ from searchgym.rl import Config, grpo
 from tests.benchmarks.table import show
 from tests.benchmarks.trl_grpo import take_turns
 from tests.integrations.scene import scene
-from tests.integrations.test_trl import CONFIG, model
+from tests.integrations.trl_runs import CONFIG, model
 from tests.llms import tiny
 
 pytestmark = pytest.mark.benchmark

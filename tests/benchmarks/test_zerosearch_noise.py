@@ -36,7 +36,7 @@ from searchgym_agents.candidate.features import FeatureBuilder
 from .curriculum_learner import EPISODES, Learner
 from .shared_generator import Shared
 from .table import show
-from .test_curriculum_pays import verdict
+from .verdicts import verdict
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3 * 3600)]
 SEEDS = (0, 1, 2)

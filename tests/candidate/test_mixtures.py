@@ -9,7 +9,7 @@ from searchgym.errors import CardError
 from searchgym_agents.candidate.command import CandidateTraining
 from searchgym_agents.candidate.trainer import CandidateTrainConfig, CandidateTrainer
 from searchgym_agents.candidate.training import SeedTrainer
-from tests.envs.test_mixture import notes as notes
+from tests.envs.own import notes as notes
 
 SMALL = '{corpus="encyclopedia", world={entities=150}, tasks={simple=8}, worlds=[0, 1]'
 

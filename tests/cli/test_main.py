@@ -7,37 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 from click.testing import CliRunner
 
 import searchgym
-from searchgym.cli.main import build, run
+from searchgym.cli.main import run
 from searchgym.errors import CardError
+from tests.cli.application import application, commands
 from tests.cli.conftest import SMALL, Cli
-
-
-@cache
-def application() -> Any:
-    """For help pages, which change nothing in it."""
-    return typer.main.get_command(build())
-
-
-def commands() -> list[tuple[str, ...]]:
-    def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        for name, child in getattr(command, "commands", {}).items():
-            yield (*path, name)
-            yield from walk(child, (*path, name))
-
-    found = list(walk(application(), ()))
-    assert len(found) > 12
-    return found
-
 
 GROUPS = {"world": "inspect", "corpus": "inspect", "simulator": "train", "tasks": "make"}
 """Each with one of its commands."""

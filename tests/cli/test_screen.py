@@ -18,8 +18,8 @@ from searchgym.cli.main import quiet_libraries
 from searchgym.cli.output import cut, print_table, progress
 from searchgym.cli.targets import env_id
 from searchgym.errors import CardError
+from tests.cli.application import application, commands
 from tests.cli.conftest import SMALL, Cli, Done
-from tests.cli.test_main import application, commands
 
 WIDTH = 80
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +18,12 @@ from searchgym.engines.bm25_index import _FILES, file_in
 from searchgym.errors import EngineError
 from searchgym.storage import file_digest
 from searchgym.types import Passage, Ranking
+from tests.engines.forged import common_words, put
 
 pytestmark = pytest.mark.contract
 
 QUERIES = ["w0 w1", "w0", "w7 w30 w31", "w2 w3 w5 w50"]
 Kept = tuple[Path, Corpus, list[Ranking]]
-
-
-def common_words() -> Corpus:
-    """3,000 passages of eight of sixty words, some of which are in most."""
-    draw = random.Random(3)
-    words = [f"w{i}" for i in range(60)]
-    share = [1 / (i + 1) for i in range(60)]
-    texts = [" ".join(draw.choices(words, share, k=8)) for _ in range(3000)]
-    return Corpus("c", [Passage(f"{i:05}", "", t, f"u:{i}") for i, t in enumerate(texts)])
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +99,6 @@ def test_a_file_with_other_bytes_is_an_error_or_gives_the_same_hits(
     found = opened(place, corpus)
     assert found is None or (name == "index.json" and found == expected)
     shutil.rmtree(place)
-
-
-def put(value: Any, where: Any) -> Callable[[np.ndarray[Any, Any]], None]:
-    def change(array: np.ndarray[Any, Any]) -> None:
-        array[where] = value
-
-    return change
 
 
 FORGED = {

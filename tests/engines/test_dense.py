@@ -17,21 +17,12 @@ from searchgym.engines.dense.build import build_dense, recall
 from searchgym.engines.dense.encoder import PRESETS, SentenceEncoder, find_preset
 from searchgym.engines.dense.index import KINDS, DenseIndex, Vectors, build_faiss, parameters
 from searchgym.errors import EngineError
-from searchgym.types import CallContext, Passage, Query
+from searchgym.types import CallContext, Query
+from tests.engines.drawn import WORDS, corpus_of
 
 from .tiny import encoder_folder, tiny_encoder
 
 CONTEXT = CallContext(0, "e", {})
-WORDS = "red blue green fox house river été 日本 city boat old new north south".split()
-
-
-def corpus_of(n: int, *, name: str = "c", seed: int = 0) -> Corpus:
-    rng = np.random.default_rng(seed)
-    texts = [" ".join(rng.choice(WORDS, int(rng.integers(2, 9)))) for _ in range(n)]
-    # Ids whose order differs from the order of the texts.
-    keys = [f"{(7919 * i) % 10007:05}" for i in range(n)]
-    rows = enumerate(zip(keys, texts, strict=True))
-    return Corpus(name, [Passage(key, f"T{i}", text, f"u:{i}") for i, (key, text) in rows])
 
 
 @pytest.fixture(scope="module")

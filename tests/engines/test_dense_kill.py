@@ -22,7 +22,7 @@ from searchgym.engines.dense.build import build_dense, locked, shard_path
 from searchgym.engines.dense.encoder import SentenceEncoder
 from searchgym.errors import EngineError
 
-from .test_dense import corpus_of
+from .drawn import corpus_of
 from .tiny import tiny_encoder
 
 pytestmark = pytest.mark.contract
@@ -31,7 +31,7 @@ BUILDS = """
 import os, sys
 from searchgym.engines.dense.build import build_dense
 from searchgym.engines.dense.encoder import SentenceEncoder
-from tests.engines.test_dense import corpus_of
+from tests.engines.drawn import corpus_of
 from tests.engines.test_dense_kill import PASSAGES, SHARD
 encoder = SentenceEncoder(sys.argv[1], pooling="mean", device="cpu", batch_size=16)
 for line in sys.stdin:  # a process of its own for each build; the model is loaded once

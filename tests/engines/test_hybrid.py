@@ -33,7 +33,7 @@ from searchgym.types import (
 )
 
 from ..small import CORPUS, PASSAGES
-from .test_dense import corpus_of
+from .drawn import corpus_of
 from .tiny import cross_encoder_folder, tiny_encoder
 
 CONTEXT = CallContext(0, "e", {})

@@ -27,7 +27,7 @@ from searchgym.storage import file_digest
 from searchgym.types import Passage, Ranking
 
 from ..small import CORPUS
-from .test_bm25_forged import common_words, put
+from .forged import common_words, put
 
 TEXTS = st.text("ab é\ud800", max_size=6)
 PASSAGES_ = st.lists(

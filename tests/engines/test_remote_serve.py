@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
-import uvicorn
 
-from searchgym.corpora import Corpus
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.pages import CorpusPages
 from searchgym.engines.remote import RemoteEngine
-from searchgym.serve import Settings, build_app
 from searchgym.types import CallContext, Failure, PageRequest, Query
+from tests.engines.served import running
 
 from ..small import CORPUS, PASSAGES
 
 CONTEXT = CallContext(0, "e", {})
 TEXTS = ("Aldor founder", "Quell", "painter born", "river", "", "nothing of the kind", "東京")
-
-
-@contextmanager
-def running(dialect: str, corpus: Corpus = CORPUS) -> Iterator[str]:
-    app = build_app(BM25Engine(corpus), corpus, Settings(dialect=dialect), method="bm25")
-    bound = socket.socket()
-    bound.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
-    thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
-    thread.start()
-    try:
-        end = time.monotonic() + 20
-        while not server.started and time.monotonic() < end:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(20)
-        bound.close()
 
 
 @pytest.mark.parametrize(

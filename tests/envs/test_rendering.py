@@ -12,7 +12,7 @@ import numpy as np
 from searchgym.envs.search import SearchEnv
 
 from ..browser import accessible, browser, page
-from .test_search import env
+from .own import env
 
 __all__ = ["browser", "page"]  # fixtures
 

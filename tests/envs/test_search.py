@@ -21,14 +21,9 @@ from searchgym.envs.setup import load_setup
 from searchgym.envs.vector import SearchVectorEnv, _vectorised
 from searchgym.errors import CardError, EpisodeError
 from searchgym.types import Failure
+from tests.envs.own import OWN, env
 
-from ..small import CORPUS, TASKS
-
-OWN = {"corpus": CORPUS, "tasks": TASKS}
-
-
-def env(**keywords) -> SearchEnv:
-    return SearchEnv(**{**OWN, **keywords})
+from ..small import TASKS
 
 
 def test_people_can_bring_their_own_corpus_and_tasks():

@@ -12,7 +12,7 @@ import pytest
 from docsite.contents import peers
 from tests.integrations.glue import LINES, PAGE, PROGRAMS, run_here
 from tests.integrations.scene import chat_tokenizer
-from tests.integrations.test_trl import model
+from tests.integrations.trl_runs import model
 
 pytestmark = pytest.mark.contract
 

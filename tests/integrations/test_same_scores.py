@@ -24,7 +24,7 @@ from searchgym.rl import minimal
 from searchgym.types import Search
 from tests.integrations.scene import SCENE, scene
 from tests.integrations.scores import AGENTS, REWARD, expected, script, texts
-from tests.integrations.test_trl import GROUP, call, rolled, trained
+from tests.integrations.trl_runs import GROUP, call, rolled, trained
 
 ENV = scene(reward=REWARD)
 PAIR = 2

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from searchgym.errors import DataError
 from searchgym.llms import SftConfig, small_model
-from searchgym_agents.candidate.encoder import WordEncoder
 from searchgym_agents.reader.encoding import MARKS, encode_traces, reader_tokenizer
 from searchgym_agents.reader.lexicon import (
     LONG,
@@ -27,18 +26,7 @@ from searchgym_agents.reader.mixture import Mixture, Stage
 from searchgym_agents.reader.slots import SLOTS, slots
 from searchgym_agents.reader.traces import Trace
 from searchgym_agents.reader.trainer import TraceTrainer
-
-
-class FewWords(WordEncoder):
-    """The bundled encoder, but English has the words given only: all are encoded in a second."""
-
-    english = (
-        "penned authored written wrote directed filmed shot born birth birthplace album song "
-        "stone river seven purple capital city publisher issued released"
-    ).split()
-
-    def vocabulary(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self.english)}
+from tests.reader.few_words import FewWords
 
 
 @pytest.fixture(scope="module")

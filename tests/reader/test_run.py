@@ -23,7 +23,7 @@ from searchgym_agents.reader.mixture import Stage
 from searchgym_agents.reader.run import OWN_TOKENS, WarmStart, stages, warm_start
 from searchgym_agents.reader.slots import NamesRenderer
 from searchgym_agents.reader.traces import DEFAULTS
-from tests.reader.test_lexicon import FewWords
+from tests.reader.few_words import FewWords
 
 pytestmark = pytest.mark.contract
 

@@ -29,7 +29,7 @@ from searchgym.scoring.evidence import (
 from searchgym.seeding import stream
 from searchgym.types import Task
 
-from .test_other_scripts import squad as by_squad
+from .squad import squad as by_squad
 
 CASES = 1_000
 CUTS = (1, 3, 10)

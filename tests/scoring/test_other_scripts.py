@@ -4,7 +4,6 @@ rules of SQuAD and HotpotQA."""
 from __future__ import annotations
 
 import re
-import string
 import unicodedata
 from collections import Counter
 
@@ -22,6 +21,7 @@ from searchgym.text import (
     normalise_answer,
 )
 from searchgym.types import Passage
+from tests.scoring.squad import squad
 
 LATIN = st.text(
     st.characters(max_codepoint=0x24F, exclude_categories=["Cc", "Cs"])
@@ -35,12 +35,6 @@ TYPED = str.maketrans(
     | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
 )
 """Typographic marks → what an ASCII keyboard has for them."""
-
-
-def squad(text: str) -> str:
-    """SQuAD's normalisation, written once more."""
-    kept = "".join(c for c in text.lower() if c not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
 
 
 def hotpotqa(prediction: str, gold: str) -> tuple[float, float]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from searchgym import SearchEnv
 from searchgym.scoring.ssrl_format import ssrl_format
+from tests.small import CORPUS, TASKS
 
 SEARCH = (
     "<search> who founded Aldor </search>\n<information>\nMira Venn\nfounded it\n</information>\n"
@@ -76,8 +78,7 @@ def test_each_reason_for_zero(why: str, broken: str) -> None:
 
 def test_the_instructions_placeholders_are_those_that_must_not_be_copied() -> None:
     from searchgym.scoring.ssrl_format import PLACEHOLDERS
-    from tests.envs.test_self_search import env
 
-    shown, _ = env().reset(seed=0)
+    shown, _ = SearchEnv(corpus=CORPUS, tasks=TASKS, engine="self").reset(seed=0)
     for kind, words in PLACEHOLDERS.items():
         assert f"<{kind}> {words} </{kind}>" in shown

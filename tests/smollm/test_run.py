@@ -31,34 +31,15 @@ from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
 from tests.envs.test_mixture import notes  # noqa: F401  (a fixture)
 from tests.experts.world import KEYWORDS
 from tests.llms import tiny
+from tests.smollm.tables import RENDERER, table
 
 pytestmark = pytest.mark.contract
-
-RENDERER = {"use": "chat", "instructions": False}
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("base")
     return str(tiny.save(folder, "llama", max_position_embeddings=8192))
-
-
-def table(model: str, **changes: Any) -> dict[str, Any]:
-    env = {key: value for key, value in KEYWORDS.items() if key != "world"}
-    return {
-        "model": model,
-        "renderer": RENDERER,
-        "freeze": "*embed_tokens*",
-        "turn_tokens": 12,
-        "demonstrations": {
-            "expert": "quoting",
-            "seeds": [5, 7],
-            "env": {**env, "world": {"entities": 200}},
-            "variants": [{"k": 2}, {"wording": {"distractors": 1}}],
-        },
-        "sft": {"steps": 4, "batch": 3, "tokens": 4000, "max_tokens": 4000, "lr": 1e-3},
-        **changes,
-    }
 
 
 def test_worlds_take_their_variants_in_turn(model: str) -> None:

@@ -43,22 +43,38 @@ def make(
         Path | None,
         typer.Option(help="Write the passages here that unanswerable questions leave."),
     ] = None,
+    writer: Annotated[
+        str | None,
+        typer.Option(help="Generator that words the questions: a name, or options as JSON."),
+    ] = None,
+    reader: Annotated[
+        str | None, typer.Option(help="Generator of the round trip (default: the writer).")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="Engine that is tried beside BM25, by which the questions are chosen."),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Make checked questions from a corpus, and show some of them.
 
     Play them with corpus="CORPUS", tasks="OUT". Fewer than asked for are made where the text holds
-    fewer; pages of one split are never asked about in another.
+    fewer; pages of one split are never asked about in another. [bold]--writer[/bold] words them
+    anew; what then fails a check, is answered otherwise by a reader of its pages, or is answered
+    without them, is left out.
     """
     import random
+    from dataclasses import replace
 
     from ..corpora.data import descriptions, write_records
     from ..engines import build_engine
     from ..envs.options import Options
     from ..envs.sources import text_source
     from ..errors import TaskError
-    from ..tasks.grounded import ground
+    from ..llms.registry import build_generator
+    from ..tasks.grounded import Writer, findable, ground
     from ..tasks.records import save_tasks
+    from .options import json_or_text
     from .targets import overrides
 
     counts = overrides(settings, example="fact=200") or dict(NUMBERS)
@@ -68,18 +84,30 @@ def make(
         )
         if found is None:
             raise TaskError(f"{corpus} is a generated world, which asks its own questions")
-        engine = build_engine("bm25", found)
+        proof = build_engine("bm25", found)
+        other = build_engine(json_or_text(engine), found) if engine else None
     if "unanswerable" in counts and passages is None:
         raise TaskError(
             "unanswerable questions lack their passages: say where the others go with "
             "--passages FILE, and search that file"
         )
+    worder = None
+    if writer is not None:
+        asked = build_generator(json_or_text(writer))
+        worder = Writer(asked, build_generator(json_or_text(reader)) if reader else None)
+    elif reader is not None:
+        raise TaskError("--reader checks what --writer words: name that, too")
     with working(f"making questions from {len(found):,} passages …"):
         made = ground(
-            found, counts, engine.search, name=found.name, seed=seed, split=split,  # type: ignore[arg-type, attr-defined]
-            at_most=True, descriptions=descriptions(found.name, data_dir),
+            found, counts, proof.search, name=found.name, seed=seed, split=split,  # type: ignore[arg-type, attr-defined]
+            at_most=True, descriptions=descriptions(found.name, data_dir), writer=worder,
         )  # fmt: skip
-        save_tasks(made.tasks, out)
+        tasks = made.tasks
+        if other is not None:
+            able = findable(tasks, other.search)  # type: ignore[attr-defined]
+            tasks = tuple(replace(t, meta={**t.meta, "found_by": {engine: a}})
+                          for t, a in zip(tasks, able, strict=True))  # fmt: skip
+        save_tasks(tasks, out)
         if passages is not None:
             write_records(passages, (p._asdict() for p in found if p.id not in made.withheld))
     shown = random.Random(seed).sample(list(made.tasks), min(SAMPLES, len(made.tasks)))
@@ -90,6 +118,10 @@ def make(
     for family, wanted in counts.items():
         if made.made.get(family, 0) < wanted:
             say(f"{family}: {made.made.get(family, 0)} of {wanted}")
+    if other is not None:
+        for family in made.made:
+            own = [t.meta["found_by"][engine] for t in tasks if t.family == family]
+            say(f"{engine} finds the pages of {sum(own)} of {len(own)} {family} questions")
     reasons = sorted(made.refused.items(), key=lambda item: -item[1])
     say("refused: " + "; ".join(f"{reason} {number:,}" for reason, number in reasons))
     say(f"{len(made.tasks):,} tasks are in {out}")

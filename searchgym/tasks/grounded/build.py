@@ -21,6 +21,7 @@ from ...types import ABSTAIN, Passage, Ranking, Split, Task
 from .language import language
 from .pages import Pages, TextPage
 from .questions import Hop, Item, Mention, Questions
+from .writer import Writer
 
 FAMILIES = (
     "chain", "bridge_comparison", "intersection", "bridge", "comparison", "yes_no", "fact", "gap",
@@ -61,6 +62,7 @@ def ground(
     descriptions: Mapping[str, str] | None = None,
     per_page: int = 2,
     rules: str = "english",
+    writer: Writer | None = None,
 ) -> GroundedTasks:
     """Make checked questions from passages.
 
@@ -75,6 +77,8 @@ def ground(
         descriptions: Passage id → what its page is about in a few words, where that is known.
         per_page: Most tasks that end on one page.
         rules: A language's.
+        writer: Words the questions; those that fail the same checks or its round trip are left
+            out.
 
     Raises:
         TaskError: an unknown family, a number that is not positive, or too few tasks.
@@ -87,7 +91,7 @@ def ground(
     if split not in SHARES:
         raise TaskError(unknown("split", split, SHARES))
     pages = Pages(passages, language(rules), descriptions)
-    builder = _Builder(pages, search, split, seed, per_page)
+    builder = _Builder(pages, search, split, seed, per_page, writer)
     kept: list[tuple[str, Item, tuple[str, ...]]] = []
     # Pages that are withheld serve no other question: those that need them are made last.
     for family in sorted(counts, key=FAMILIES.index):
@@ -142,6 +146,22 @@ def _task(key: str, split: Split, family: str, draft: Item, queries: tuple[str, 
     )  # fmt: skip
 
 
+def findable(tasks: Sequence[Task], search: Search) -> list[bool]:
+    """For each task whether an engine, too, finds each page by its query, and a bridge's last page
+    not by the question alone."""
+    asked = [(task, q) for task in tasks for q in (task.question, *task.queries)]
+    rankings = iter(search([q for _, q in asked], FIRST) if asked else ())
+    found = []
+    for task in tasks:
+        alone, *each = (
+            {h.passage.id for h in next(rankings)} for _ in range(1 + len(task.queries))
+        )
+        all_found = all(page in ids for page, ids in zip(task.evidence, each, strict=True))
+        at_once = task.family in ("bridge", "chain") and task.evidence[-1] in alone
+        found.append(all_found and not at_once)
+    return found
+
+
 class _Builder:
     """Drafts of each family, and the checks that they pass."""
 
@@ -149,7 +169,11 @@ class _Builder:
     IDLE = 20
     """Batches without a task after which a family is exhausted."""
 
-    def __init__(self, pages: Pages, search: Search, split: str, seed: int, per_page: int) -> None:
+    def __init__(
+        self, pages: Pages, search: Search, split: str, seed: int, per_page: int,
+        writer: Writer | None = None,
+    ) -> None:  # fmt: skip
+        self.writer = writer
         self.pages, self.search, self.split, self.per_page = pages, search, split, per_page
         self.seed = seed
         self.rng = stream(seed, "grounded", split)
@@ -255,16 +279,11 @@ class _Builder:
     # -- checks ----------------------------------------------------------------------------------
     def checked(self, family: str, wanted: int) -> Iterator[tuple[Item, tuple[str, ...]]]:
         """Drafts that pass, each with its gold queries."""
-        tried, idle = self.drafts(family), 0
-        while wanted and idle < self.IDLE and (batch := list(islice(tried, self.BATCH))):
-            drafts, before = [], len(self.asked)
-            for draft in batch:
-                fault = "no form fits" if draft is None else self._fault(draft, family)
-                if fault:
-                    self.refused[fault] += 1
-                elif draft is not None:
-                    drafts.append(draft)
-            for draft, queries in self._found(drafts, family):
+        tried, idle, kept = self.drafts(family), 0, 0
+        size = self.BATCH if self.writer is None else 16  # a writer's time is dear
+        while wanted > kept and idle < self.IDLE and (batch := list(islice(tried, size))):
+            before = len(self.asked)
+            for draft, queries in self._checked(batch, family):
                 bare = normalise_answer(draft.question)
                 last = draft.pages[-1].title
                 titles = sorted({page.title for page in draft.pages})
@@ -276,8 +295,31 @@ class _Builder:
                     self.asked |= {bare, same}
                     self.used[last] += self.per_page if family == "unanswerable" else 1
                     self.gold |= {page.title for page in draft.pages}
+                    kept += 1
                     yield draft, queries
             idle = 0 if len(self.asked) > before else idle + 1
+
+    def _checked(
+        self, batch: Sequence[Item | None], family: str
+    ) -> Iterator[tuple[Item, tuple[str, ...]]]:
+        drafts = self._faultless(batch, family)
+        if self.writer is None:
+            yield from self._found(drafts, family)
+            return
+        drafts = self._faultless(self.writer.worded(drafts), family)
+        found = list(self._found(drafts, family))
+        sound = self.writer.sound([draft for draft, _ in found], self.refused)
+        yield from (each for each, right in zip(found, sound, strict=True) if right)
+
+    def _faultless(self, drafts: Sequence[Item | None], family: str) -> list[Item]:
+        kept = []
+        for draft in drafts:
+            fault = "no form fits" if draft is None else self._fault(draft, family)
+            if fault:
+                self.refused[fault] += 1
+            elif draft is not None:
+                kept.append(draft)
+        return kept
 
     def _most(self, family: str) -> int:
         return 1 if family == "unanswerable" else self.per_page
@@ -288,7 +330,7 @@ class _Builder:
         bare = [normalise_answer(answer) for answer in answers]
         compared = family in ("comparison", "bridge_comparison", "yes_no")
         pages, words = draft.pages, set(question.split())
-        if not all(bare) or question in self.asked:
+        if not all(bare) or not question or question in self.asked:
             return "no answer, or asked before"
         if len(draft.question) > 320 or self.used[pages[-1].title] >= self._most(family):
             return "too long, or the page is used up"

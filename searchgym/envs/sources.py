@@ -28,7 +28,8 @@ from .info import public_id
 
 if TYPE_CHECKING:
     from ..kgs.corpus import KGCorpus
-    from ..tasks.draft import Family
+    from ..tasks.context import Context
+    from ..tasks.draft import Family, Propose
     from ..tasks.grounded import TextFacts
     from .options import Options
 
@@ -308,8 +309,7 @@ SHOWN = 3
 
 
 def _asked_of_graph(corpus: KGCorpus, options: Options) -> Components:
-    """Questions of one's own, or asked from the graph: families that need a generated world are
-    left out, and so is what BM25 does not find."""
+    """Questions of one's own, or asked from the graph; what BM25 does not find is left out."""
     from ..kgs.questions import FAMILIES, ask_kg
     from ..tasks.families import wanted_families
 
@@ -334,7 +334,43 @@ def _asked_of_graph(corpus: KGCorpus, options: Options) -> Components:
         if wanted and (options.families is None or family in options.families):
             asked = ask_kg(corpus.graph, family, split=options.split)  # type: ignore[arg-type]
             kept += _found(asked, wanted, proof)
+    told = {*FAMILIES, *asking}
+    if others := {f: n for f, n in wanted_families(counts) if n and f.name not in told}:
+        kept += _asked_as_world(corpus, others, options, proof)
     return Components(corpus, _chosen(kept, options), engine, None)
+
+
+def _asked_as_world(
+    corpus: KGCorpus, wanted: Mapping[Family, int], options: Options, proof: SearchEngine
+) -> list[Task]:
+    """Questions of the families for worlds, asked of a graph; a split has answers of its own. What
+    the graph does not hold is said (``FewerTasks``)."""
+    from ..kgs.questions import in_split
+    from ..kgs.world import graph_world, stated_facts
+    from ..tasks.audit import Prover, verify
+    from ..tasks.build import build_tasks
+    from ..tasks.families import AT_MOST
+
+    def of_split(propose: Propose) -> Propose:
+        def proposed(ctx: Context, rng: Any, turn: int, /) -> Any:
+            made = propose(ctx, rng, turn)
+            kept = made is not None and in_split(options.split, made.answers[0])  # type: ignore[arg-type]
+            return made if kept else None
+
+        return proposed
+
+    counts: dict[Any, Any] = {
+        replace(family, propose=of_split(family.propose)): n for family, n in wanted.items()
+    }
+    world, stated = graph_world(corpus.graph), stated_facts(corpus)
+    prover = Prover(world, stated)
+    return build_tasks(
+        world, stated, counts={**counts, AT_MOST: True}, families=options.families,
+        seed=derive(0, "split", options.split), split=options.split,
+        phrasing="heldout" if options.split == "test" else "train",
+        id_prefix=f"{corpus.name}-{options.split}",
+        prove=lambda built: verify(built, world, stated, proof, prover=prover).kept,
+    )  # fmt: skip
 
 
 def _found(asked: Iterable[Task], wanted: int, proof: Any) -> list[Task]:

@@ -49,9 +49,14 @@ def ask_kg(
             chains = [(first, seconds[0])] if leads_on else []
         for chain in chains:
             key = [graph.ids[first.head], *(graph.relations[t.relation] for t in chain)]
-            low, high = _SHARES[split]
-            if low <= unit(derive(0, "kg-split", *key)) < high:
+            if in_split(split, *key):
                 yield _task(graph, family, chain, split)
+
+
+def in_split(split: Split, *key: str) -> bool:
+    """Whether what is told apart by ``key`` belongs to a split."""
+    low, high = _SHARES[split]
+    return low <= unit(derive(0, "kg-split", *key)) < high
 
 
 def _single(graph: KnowledgeGraph) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

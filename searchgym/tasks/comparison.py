@@ -338,3 +338,14 @@ def _greatest(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
 @operation("equal")
 def _equal(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
     return ["yes" if len(set(row)) == 1 else "no" for row in rows]
+
+
+@operation("between")
+def _between(rows: Rows, text: Callable[[int, int], str]) -> Iterable[str]:
+    """Choices, the first of each row, whose values after it lie between the two ends that follow
+    each."""
+    return {
+        text(0, row[0])
+        for row in rows
+        if all(low <= value <= high for value, low, high in zip(*[iter(row[1:])] * 3, strict=True))
+    }

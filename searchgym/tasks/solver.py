@@ -8,7 +8,8 @@ Operations stand beside the families that ask for them (:func:`searchgym.tasks.d
 name nodes: ``lookup`` (the answer node's value); ``count:n``; ``argmin:c=k,…`` and ``argmax:…``
 (the choice c whose key k is least or greatest, over all solutions); ``equal:a,b`` (yes or no);
 ``join:a,b`` ("X and Y"); ``difference:a,b`` (of two years or counts); ``sum:m=v`` (of the values v
-of all solutions m); ``set:m`` (all solutions m, "X; Y").
+of all solutions m); ``set:m`` (all solutions m, "X; Y");
+``between:a,v,l,h,…`` (the a for which each value v lies between the given l and h).
 """
 
 from __future__ import annotations

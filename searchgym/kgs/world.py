@@ -1,8 +1,9 @@
 """A knowledge graph as a world, so that every task family can ask about it.
 
-All entities are of one type, "entity"; relations are worded by their names ("the entity whose
-director is …", "the director of …", or, where a name ends in a preposition, "the entity that is
-located in …"). Facts are stated by the graph's own passages (:mod:`searchgym.kgs.corpus`).
+All entities are of one type, "entity". Relations are called and worded by their names in words
+("the entity whose director is …", "the director of …", or, where a name ends in a preposition, "the
+entity that is located in …"). Facts are stated by the graph's own passages
+(:mod:`searchgym.kgs.corpus`).
 """
 
 from __future__ import annotations
@@ -43,10 +44,8 @@ def graph_world(graph: KnowledgeGraph) -> GraphWorld:
         graph.name,
         (EntityType(TYPE, TYPE, "entities", 1.0, "", Phrases((), ())),),
         tuple(
-            _property(name, words, tuple(graph.values) if is_value[r] else ())
-            for r, (name, words) in enumerate(
-                zip(graph.relations, graph.relation_words, strict=True)
-            )
+            _property(words, tuple(graph.values) if is_value[r] else ())
+            for r, words in enumerate(graph.relation_words)
         ),
     )
     n = graph.n_entities
@@ -61,7 +60,7 @@ def graph_world(graph: KnowledgeGraph) -> GraphWorld:
     )  # fmt: skip
 
 
-def _property(name: str, words: str, values: tuple[str, ...]) -> Property:
+def _property(words: str, values: tuple[str, ...]) -> Property:
     def both(*texts: str) -> Phrases:
         return Phrases(texts, texts)
 
@@ -72,7 +71,7 @@ def _property(name: str, words: str, values: tuple[str, ...]) -> Property:
         question, noun = f"What is the {words} of {{s}}?", f"the {words} of {{s}}"
         inverse = f"the {TYPE} whose {words} is {{o}}"
     return Property(
-        name, TYPE, None if values else TYPE, "n-n", both(f"{{s}} ({words}: {{o}})."),
+        words, TYPE, None if values else TYPE, "n-n", both(f"{{s}} ({words}: {{o}})."),
         both(question), both(noun), both(inverse), value="category" if values else None,
         categories=values,
     )  # fmt: skip

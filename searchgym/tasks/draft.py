@@ -185,8 +185,11 @@ class Sketch:
             nodes.append(node)
         return nodes
 
-    def edge(self, near: str, step: PathStep, far: str, query: str) -> None:
-        """A used fact, walked from ``near`` to ``far``; evidence is the page it is taken from.
+    def edge(
+        self, near: str, step: PathStep, far: str, query: str, page: int | None = None
+    ) -> None:
+        """A used fact, walked from ``near`` to ``far``; evidence is the page it is taken from, by
+        default its subject's own.
 
         Several facts may fill one constraint (the members of a group): they repeat the edge.
         """
@@ -195,7 +198,7 @@ class Sketch:
             self._implied(subject, obj, step)
             return
         self._links.append((near, far, 1))
-        page = self._ctx.page(step.fact)
+        page = self._ctx.page(step.fact) if page is None else page
         passage = self._ctx.corpus[page].id
         name = self._ctx.prop(step.property).name
         self._edges.append(GraphEdge(subject, name, obj, step.fact, passage))

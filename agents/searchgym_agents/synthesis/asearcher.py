@@ -19,6 +19,7 @@ from searchgym.worlds.world import Fact
 from .constraints import (
     ConstraintGraph,
     Node,
+    any_answer,
     clues,
     determine,
     draft,
@@ -49,7 +50,7 @@ def asearcher(
         injections: Numbers of injections that take turns (ours).
         width: Most distinct values of a world on either side of a fuzzed one (ours).
     """
-    answer = ctx.any_entity(rng)
+    answer = any_answer(ctx, rng)
     graph = ConstraintGraph((Node(answer),))
     for fact in determine(ctx, rng, answer, least=1, most=2) or ():
         graph = graph.with_fact(ctx, fact)

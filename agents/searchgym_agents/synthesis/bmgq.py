@@ -21,6 +21,7 @@ from .constraints import (
     Edge,
     Node,
     answers,
+    any_answer,
     determine,
     draft,
     is_unique,
@@ -49,7 +50,7 @@ def bmgq(
         functional: Share of a property's subjects with one object from which on two contradict.
         dispersion: Least number of pages that together state all clues.
     """
-    answer = ctx.any_entity(rng)
+    answer = any_answer(ctx, rng)
     facts = determine(ctx, rng, answer, least=least, most=most)
     if facts is None or any(contradicted(ctx, fact, functional) for fact in facts):
         return None

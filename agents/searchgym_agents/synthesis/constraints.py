@@ -141,24 +141,25 @@ def _domains(ctx: Context, graph: ConstraintGraph) -> list[set[int]]:
             known[i] = {v for v in ctx.lookup.values_of(node.prop) if low <= v <= high}
         elif node.given:
             known[i] = {node.value}
-    changed = True
-    while changed:
-        changed = False
-        for edge in graph.edges:
-            for near, far in ((edge.subject, edge.object), (edge.object, edge.subject)):
-                if near not in known:
-                    continue
-                image: set[int] = set()
-                for value in known[near]:
-                    image |= _image(ctx, edge, value, near == edge.subject)
-                after = known[far] & image if far in known else image
-                if far not in known or len(after) < len(known[far]):
-                    known[far], changed = after, True
+    due = {(edge, place) for place in known for edge in graph.around(place)}
+    while due:  # from the narrowest: what is joined to a country is thousands
+        edge, near = min(due, key=lambda way: (len(known[way[1]]), way))
+        due.remove((edge, near))
+        far = edge.other(near)
+        if far in known and len(known[far]) < len(known[near]):
+            after = {v for v in known[far] if _image(ctx, edge, v, far) & known[near]}
+        else:
+            after = set().union(*(_image(ctx, edge, v, near) for v in known[near]))
+            after = after & known[far] if far in known else after
+        if far not in known or len(after) < len(known[far]):
+            known[far] = after
+            due |= {(e, far) for e in graph.around(far) if e != edge}
     return [known[i] for i in range(len(graph.nodes))]
 
 
-def _image(ctx: Context, edge: Edge, value: int, from_subject: bool) -> frozenset[int]:
-    return led_to(ctx, edge.fact.property, value, from_subject)
+def _image(ctx: Context, edge: Edge, value: int, place: int) -> frozenset[int]:
+    """Where an edge leads to from a value of the node at one of its ends."""
+    return led_to(ctx, edge.fact.property, value, place == edge.subject)
 
 
 def led_to(ctx: Context, prop: int, value: int, from_subject: bool) -> frozenset[int]:
@@ -188,7 +189,7 @@ def _holds(
     options: set[int] | frozenset[int] = domains[here]
     for edge in graph.around(here):
         if (other := edge.other(here)) in bound:
-            options = options & _image(ctx, edge, bound[other], other == edge.subject)
+            options = options & _image(ctx, edge, bound[other], other)
     return any(
         _holds(ctx, graph, domains, order[1:], {**bound, here: value}) for value in sorted(options)
     )
@@ -245,6 +246,18 @@ def nearby(ctx: Context, entity: int) -> dict[int, Fact]:
             if (other := other_end(ctx, fact, entity)) >= 0:
                 joined.setdefault(other, fact)
     return kept[entity]
+
+
+def any_answer(ctx: Context, rng: np.random.Generator) -> int:
+    """A random entity that two facts or more are about, its type first."""
+    if "facts about" not in ctx.memo:
+        world, n = ctx.world, ctx.world.n_entities
+        ends = (world.subject_of, world.object_of[world.inverse_order])
+        ctx.memo["facts about"] = sum(np.bincount(end, minlength=n) for end in ends)
+    for _ in range(20):
+        if ctx.memo["facts about"][entity := ctx.any_entity(rng)] > 1:
+            break
+    return entity
 
 
 def rarer(ctx: Context, *entities: int) -> int:
@@ -327,13 +340,14 @@ def draft(
             if node.bounds:
                 ends = [sketch.value(node.prop, end, given=True) for end in node.bounds]
                 between += [ids[-1], *ends]
-    for edge, step, query in _reading(ctx, graph):
+    reading = _reading(ctx, graph)
+    for edge, step, query, page in reading:
         near, far = (edge.object, edge.subject) if step.inverse else (edge.subject, edge.object)
-        sketch.edge(ids[near], step, ids[far], query)
-    if not sketch.hidden:
+        sketch.edge(ids[near], step, ids[far], query, page)
+    if not reading or not sketch.hidden:
         return None
-    far = graph.distances()
-    named = [far[i] for i, n in enumerate(graph.nodes) if n.given or n.bounds]
+    away = graph.distances()
+    named = [away[i] for i, n in enumerate(graph.nodes) if n.given or n.bounds]
     return sketch.finish(
         family, shape=shape, answers=ctx.names.entity_answers(graph.answer), answer=ids[0],
         hops=max(named) if hops is None else hops, branches=len(named),
@@ -342,30 +356,39 @@ def draft(
     )  # fmt: skip
 
 
-def _reading(ctx: Context, graph: ConstraintGraph) -> list[tuple[Edge, PathStep, str]]:
-    """The facts in an order in which they can be read, with the query for each one's page: what is
-    named is looked up, then what is best described by all that is known of it."""
+def _reading(ctx: Context, graph: ConstraintGraph) -> list[tuple[Edge, PathStep, str, int]]:
+    """The facts in an order in which they can be read, each with its query and page: pages of what
+    is known come first, then that of a subject, described by all that is known of it."""
     known = {i for i, n in enumerate(graph.nodes) if n.given}
     left = list(graph.edges)
-    read: list[tuple[Edge, PathStep, str]] = []
+    read: list[tuple[Edge, PathStep, str, int]] = []
     while left:
-        # ready pages first; else the subject of which most is known
-        subject = max(
-            dict.fromkeys(e.subject for e in left),
-            key=lambda s: (s in known, sum(e.object in known for e in left if e.subject == s)),
+        told_on: dict[int, list[Edge]] = {}  # place of a node → facts on its page
+        for edge in left:
+            for place in edge[:2]:
+                node = graph.nodes[place]
+                page = int(ctx.corpus.page_of[node.value]) if node.prop < 0 else -1
+                if page in ctx.passages(edge.fact.id):
+                    told_on.setdefault(place, []).append(edge)
+        if not told_on:
+            return []
+        at = max(
+            told_on,
+            key=lambda p: (p in known, sum(e.other(p) in known for e in told_on[p])),
         )
-        page = [e for e in left if e.subject == subject]
-        entity = graph.nodes[subject].value
-        words = [ctx.noun(entity)]
-        for edge in page:
-            node = graph.nodes[edge.object]
-            if edge.object in known:
-                text = ctx.names.text(edge.fact.property, node.value)
-                words.append(f"{ctx.label(edge.fact.property)} {text}")
-        query = ctx.names.title(entity) if subject in known else " ".join(words)
-        for edge in page:
-            inverse = subject not in known and edge.object in known
-            read.append((edge, (backward if inverse else forward)(edge.fact), query))
-        known |= {subject, *(e.object for e in page)}
-        left = [e for e in left if e.subject != subject]
+        entity, told = graph.nodes[at].value, told_on[at]
+        words = [ctx.names.title(entity) if at in known else ctx.noun(entity)]
+        for edge in told:
+            label = ctx.label(edge.fact.property)
+            if at in known and edge.object == at:
+                words.append(label)
+            elif at not in known and edge.subject == at and edge.object in known:
+                words.append(f"{label} {ctx.names.text(edge.fact.property, edge.fact.object)}")
+        query = " ".join(dict.fromkeys(words))
+        for edge in told:
+            inverse = edge.subject not in known and edge.object in known
+            step = (backward if inverse else forward)(edge.fact)
+            read.append((edge, step, query, int(ctx.corpus.page_of[entity])))
+        known.update(place for edge in told for place in edge[:2])
+        left = [e for e in left if e not in told]
     return read

@@ -17,7 +17,7 @@ from searchgym.plugins import register
 from searchgym.tasks.context import Context
 from searchgym.tasks.draft import Draft, family
 
-from .constraints import ConstraintGraph, Edge, Node, determine, draft, minimal, rarer
+from .constraints import ConstraintGraph, Edge, Node, any_answer, determine, draft, minimal, rarer
 
 
 @register("task family:infoseek")
@@ -39,7 +39,7 @@ def infoseek(
         iterations: Most children that are looked at to be blurred, as released.
         characters: Pages of blurred children are longer, as released.
     """
-    root = rarer(ctx, ctx.any_entity(rng), ctx.any_entity(rng))
+    root = rarer(ctx, any_answer(ctx, rng), any_answer(ctx, rng))
     facts = determine(ctx, rng, root)
     if facts is None:
         return None

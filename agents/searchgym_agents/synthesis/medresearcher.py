@@ -18,7 +18,7 @@ from searchgym.plugins import register
 from searchgym.tasks.context import Context, pick
 from searchgym.tasks.draft import Draft, family
 
-from .constraints import ConstraintGraph, Node, draft, is_unique, minimal, nearby
+from .constraints import ConstraintGraph, Node, any_answer, draft, is_unique, minimal, nearby
 from .infoseek import ends
 
 Near = Callable[[int], Sequence[int]]
@@ -159,7 +159,7 @@ def medresearcher(
     def near(entity: int) -> list[int]:
         return [*nearby(ctx, entity)][:RELATIONS]
 
-    nodes, path = SAMPLERS[shape](near, rng, [ctx.any_entity(rng) for _ in range(10)], size)
+    nodes, path = SAMPLERS[shape](near, rng, [any_answer(ctx, rng) for _ in range(10)], size)
     if len(path) < 3:
         return None
     if not _rare(ctx, path[0], rarity):

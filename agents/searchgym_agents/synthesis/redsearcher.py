@@ -20,6 +20,7 @@ from .constraints import (
     ConstraintGraph,
     Node,
     answers,
+    any_answer,
     clues,
     draft,
     is_unique,
@@ -95,7 +96,7 @@ def redsearcher(
 
 def _core(ctx: Context, rng: np.random.Generator, width: int) -> list[Fact] | None:
     """Facts that join random entities as the width asks."""
-    first = ctx.any_entity(rng)
+    first = any_answer(ctx, rng)
     if width == 1:
         path, facts = [first], []
         for _ in range(3):
@@ -121,7 +122,7 @@ def _core(ctx: Context, rng: np.random.Generator, width: int) -> list[Fact] | No
 
 
 def _tetrahedron(
-    ctx: Context, rng: np.random.Generator, first: int, size: int = 30, most: int = 12
+    ctx: Context, rng: np.random.Generator, first: int, size: int = 24, most: int = 12
 ) -> list[Fact] | None:
     """Facts around an entity that no smaller set of them keeps at treewidth 3: four entities that
     are all joined, by a fact or, where the world has no such four, by a path of facts."""
@@ -130,11 +131,11 @@ def _tetrahedron(
         options = [*nearby(ctx, here)]
         some = [options[i] for i in rng.permutation(len(options))[:6].tolist()]
         region += [e for e in some if e not in region][: size - len(region)]
+    inside = frozenset(region)
     facts = {
-        (str(min(a, b)), str(max(a, b))): fact
+        (str(min(a, b)), str(max(a, b))): nearby(ctx, a)[b]
         for a in region
-        for b, fact in nearby(ctx, a).items()
-        if b in region
+        for b in inside & nearby(ctx, a).keys()
     }
     if treewidth(facts) < 3:
         return None

@@ -26,17 +26,21 @@ sys.dont_write_bytecode = False
 os.environ.pop("COLUMNS", None)  # pytest's workers set it; the output tested is that of a pipe
 
 LONG = (
-    "candidate/test_quickstart", "test_notebooks", "cli/test_train_lm", "cli/test_disk_full",
-    "test_solvable", "test_packaging", "rl/test_learning", "reader/test_run",
-    "smollm/test_run", "site/test_site", "integrations/test_glue",
-    "reports/test_page",
-    "candidate/test_trainer", "rl/test_async_rollouts",
-    "engines/test_dense_forged", "engines/test_contract", "rl/test_processes",
-    "rl/test_trainer_resume", "evaluation/test_resume", "serve/test_process",
-    "serve/test_attacks", "cli/test_simulator", "cli/test_measure", "knower/test_command",
-    "cli/test_model_agents", "engines/test_bm25_real",
+    # slow contracts
+    "candidate/test_quickstart", "rl/test_learning", "test_notebooks", "site/test_site",
+    "cli/test_disk_full", "test_solvable", "test_packaging", "rl/test_as_shipped",
+    "reader/test_run", "smollm/test_run", "integrations/test_glue", "reports/test_page",
+    "candidate/test_trainer", "rl/test_async_rollouts", "engines/test_dense_forged",
+    "rl/test_processes", "rl/test_trainer_resume", "evaluation/test_resume", "serve/test_process",
+    "serve/test_attacks", "cli/test_measure", "knower/test_command", "cli/test_model_agents",
+    "engines/test_bm25_real",
+    # the behaviour of everything
+    "engines/test_contract", "engines/test_on_disk", "test_contract", "cli/test_train_lm",
+    "rewards/test_every_reward", "worlds/test_paraphrases", "llms/test_transformers_generator",
+    "cli/test_simulator", "test_readme", "test_cards", "test_import", "viewer/test_watch",
+    "test_plugins", "cli/test_main",
 )  # fmt: skip
-"""Files of half a minute and more. They begin first, so that no worker is left with one alone when
+"""Files that take longest. They begin first, so that no worker is left with one alone when
 the others have nothing more to do."""
 
 

@@ -121,8 +121,13 @@ def test_the_shipped_ones_are_many_and_say_nothing_held_out() -> None:
 
 def assert_apart(before: Phrases, after: Phrases) -> None:
     added = after.train[len(before.train) :]
+    words = {
+        phrase: {*re.findall("[a-z0-9{}]+", phrase.lower())} for phrase in [*added, *after.heldout]
+    }
     for phrase, held in itertools.product(added, after.heldout):
-        assert near(phrase, held) < NEAR, (phrase, held)
+        a, b = words[phrase], words[held]
+        if len(a & b) >= 0.9 * NEAR * len(a | b):  # of the others there are very many
+            assert near(phrase, held) < NEAR, (phrase, held)
 
 
 def test_nearness_is_of_words() -> None:

@@ -29,6 +29,9 @@ def drawn() -> dict[str, str]:
     world = generate(
         load_schema("encyclopedia"), entities=300, seed=3, homonyms=0.1, lookalikes=0.1
     )
+    fitting = generate(
+        load_schema("encyclopedia-v1"), entities=300, seed=3, lookalikes=0.1, names_part=(1, 3)
+    )
     small = random_world(3)
     scores = [0.0, 1.0, 0.5, 0.0, 0.25] * 9
     communities = find_communities(from_world(generated()[0]))
@@ -36,6 +39,7 @@ def drawn() -> dict[str, str]:
     knowledge = Knowledge.drawn(recipe, recipe.env(tasks={"simple": 1}).world)
     found: dict[str, Any] = {
         "world": world_digest(world),
+        "fitting": world_digest(fitting),
         "passages": render(world, distractors=2, phrasing="all").digest,
         "tasks": build_tasks(small, make_corpus(small), counts=COUNTS, seed=3),
         "intervals": [mean_interval(scores, seed=4),

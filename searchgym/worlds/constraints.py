@@ -61,6 +61,18 @@ def drawing_order(schema: Schema) -> list[Property]:
         raise WorldError(f"relations wait for each other's objects: {circle}") from None
 
 
+def bound_properties(schema: Schema) -> set[str]:
+    """Names of the properties on which it depends whether facts fit together."""
+    bound: set[str] = set()
+    for p in schema.properties:
+        asked = [name for text in p.fits for name in parse_fit(text)[:2]]
+        asked += [p.within if p.of or p.fits else "", p.of, p.lacks, p.apart, p.along]
+        asked += p.follows.split("/")
+        if any(asked):
+            bound |= {p.name, p.per.partition(" ")[0], *asked}
+    return bound & {p.name for p in schema.properties}
+
+
 def comparable(p: Property, values: Ints, where: Ints) -> Floats:
     """Values on one scale, dates as years with a fraction; NaN where there is none."""
     scaled = np.full(len(values), np.nan)

@@ -21,6 +21,7 @@ from .checks import certain
 from .constraints import (
     Bounds,
     Window,
+    bound_properties,
     comparable,
     drawing_order,
     fitting,
@@ -60,6 +61,7 @@ def _with_lookalikes(
             for p in schema.properties
         ]
     )
+    bound = {schema.property_index(name) for name in bound_properties(schema)}
     rows: dict[int, dict[int, list[int]]] = {}
     chosen = np.sort(rng.permutation(n)[: max(1, round(rate * n))])
     keep = np.flatnonzero(shareable[prop])
@@ -73,7 +75,7 @@ def _with_lookalikes(
     for e in chosen.tolist():
         facts = rows.get(e, {})
         peers = by_type[int(type_of[e])]
-        swap = _other(facts, rows, peers, rng)
+        swap = _other({p: facts[p] for p in facts if p not in bound}, rows, peers, rng)
         if swap is None:
             continue
         twin = n + len(original)

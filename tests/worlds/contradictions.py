@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import date
-from typing import Any
+from functools import cache
 
 from searchgym.envs import SearchEnv
 from searchgym.worlds.world import World
@@ -253,6 +253,7 @@ def research(facts: Facts) -> Iterator[tuple[str, Count]]:
     )
 
 
+@cache
 def world_of(corpus: str, split: str) -> World:
     """The world of a corpus card's split, as its environments play it."""
     world = SearchEnv(corpus=corpus, split=split, tasks={"simple": 1}).world
@@ -260,16 +261,16 @@ def world_of(corpus: str, split: str) -> World:
     return world
 
 
-def table(corpus: str, split: str) -> dict[str, Count]:
+def table(world: World) -> dict[str, Count]:
     """Contradictions and cases by kind."""
-    kinds: Callable[[Any], Any] = research if corpus.startswith("research") else encyclopedia
-    return dict(kinds(Facts(world_of(corpus, split))))
+    papers = any(t.name == "paper" for t in world.schema.types)
+    return dict(research(Facts(world)) if papers else encyclopedia(Facts(world)))
 
 
 def main(corpora: list[str]) -> None:
     for corpus in corpora:
         print(f"{corpus:50} " + " ".join(f"{split:>9}" for split in SPLITS))
-        tables = [table(corpus, split) for split in SPLITS]
+        tables = [table(world_of(corpus, split)) for split in SPLITS]
         for kind in tables[0]:
             cells = [f"{t[kind][0]}/{t[kind][1]}" for t in tables]
             print(f"{kind:50} " + " ".join(f"{cell:>9}" for cell in cells))

@@ -3,11 +3,14 @@ hundred, and version 0 shows that the count finds them."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from searchgym.worlds.names import name_key
 
 from .contradictions import SPLITS, Facts, abroad, table, world_of
+from .shipped import world_from_card
 
 V1 = ("encyclopedia-v1", "research-v1")
 
@@ -17,17 +20,26 @@ V1 = ("encyclopedia-v1", "research-v1")
 def test_of_each_kind_of_contradiction_there_is_less_than_one_in_a_hundred(
     corpus: str, split: str
 ) -> None:
-    found = table(corpus, split)
+    found = table(world_of(corpus, split))
     assert {kind: n for kind, n in found.items() if n[0] >= 0.01 * n[1]} == {}
     assert min(cases for _, cases in found.values()) >= 10, "every kind could occur"
 
 
 def test_the_count_finds_what_version_0_is_full_of() -> None:
-    found = {kind: bad / cases for kind, (bad, cases) in table("encyclopedia", "train").items()}
+    found = {
+        kind: bad / cases for kind, (bad, cases) in table(world_of("encyclopedia", "train")).items()
+    }
     assert found["founder no living adult at the founding"] > 0.6
     assert found["ground in another city"] > 0.9
     assert sum(share >= 0.01 for share in found.values()) > 35
     assert found["sequel before its film"] == 0.0
+
+
+@pytest.mark.parametrize("options", [{"lookalikes": 0.3}, {"popularity": 1.0}, {"entities": 9000}])
+@pytest.mark.parametrize("corpus", V1)
+def test_so_it_is_in_worlds_of_other_kinds(corpus: str, options: dict[str, Any]) -> None:
+    found = table(world_from_card(corpus, seed=5, **options))
+    assert {kind: n for kind, n in found.items() if n[0] >= 0.01 * n[1]} == {}
 
 
 @pytest.mark.parametrize("corpus", V1)

@@ -152,7 +152,7 @@ def quickstart(
     out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/quickstart"),
     episodes: Annotated[
         int, typer.Option(min=1, help="Train for so many at most; less if the curve is flat.")
-    ] = 15_000,
+    ] = 12_000,
     seconds: Seconds = None,
     seed: Annotated[list[int] | None, typer.Option(help="One agent per seed. Repeatable.")] = None,
     questions: Annotated[

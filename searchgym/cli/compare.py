@@ -147,22 +147,15 @@ def _require_settings(names: Sequence[str], results: Sequence[EvalResult]) -> No
     from dataclasses import fields
 
     from ..envs.options import Options
-    from ..evaluation.comparison import IGNORED
+    from ..evaluation.comparison import BEYOND, IGNORED
 
-    known = {*IGNORED, "seed", "scoring.version", *_BEYOND_KEYWORDS}
+    known = {*IGNORED, "seed", "scoring.version", *BEYOND}
     known |= {f"environment.{field.name}" for field in fields(Options)}
     for result in results:
         known |= {*_dotted(result.settings)}
     for name in names:
         if name not in known:
             raise EvaluationError(f"--despite: {unknown('setting', name, known)}")
-
-
-_BEYOND_KEYWORDS = (
-    "class", "params", "curriculum", "time_limit", "reward_transforms", "wrappers",
-    "sources",
-)  # fmt: skip
-"""Settings that results name only where an environment has them (``evaluation.run``)."""
 
 
 def _dotted(settings: Mapping[str, Any], before: str = "") -> Iterator[str]:

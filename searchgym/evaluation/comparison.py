@@ -28,6 +28,10 @@ IGNORED = ("agent", "batch", "questions", "environment.data_dir", "instructions"
 """Settings that may differ. The agent is what is compared, and who counts its tokens is its own;
 the batch size and the folder of the data change no result; questions are paired one by one;
 instructions follow from the rules. The judge matters only where its verdicts are compared."""
+BEYOND = (
+    "class", "params", "curriculum", "time_limit", "reward_transforms", "wrappers", "sources",
+)  # fmt: skip
+"""Settings that results name only where an environment is more than its keywords."""
 BEHIND = {"judge": "judge", "tokens_in": "tokens", "tokens_out": "tokens"}
 """Metric → the ignored setting that matters to it after all."""
 SHOWN = 6

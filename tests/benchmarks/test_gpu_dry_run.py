@@ -64,7 +64,7 @@ def test_hand_over_and_vectors(found: dict[str, Any]) -> None:
     if find_spec("faiss") is None:
         assert "skipped" in parts["vectors"]["faiss"]
     else:
-        assert 0.3 < parts["vectors"]["faiss, CPU, IVF"]["recall"] <= 1
+        assert parts["vectors"]["faiss, CPU, exact"]["queries_per_s"] > 0
     if find_spec("vllm") is None:
         assert parts["vllm"]["skipped"] == "vllm is not installed"
 

@@ -26,6 +26,7 @@ from searchgym.benchmark.reference_runs import FIRST_SCORING, load
 from searchgym.cards import cards, catalog
 from searchgym.envs.options import Options
 from searchgym.errors import EvaluationError, SearchGymError, unknown
+from searchgym.evaluation.comparison import BEYOND
 from searchgym.evaluation.intervals import Interval, mean_interval
 from searchgym.evaluation.machine import NOTE
 from searchgym.evaluation.metrics import METRICS as MEASURED
@@ -245,16 +246,7 @@ def _identity(result: EvalResult) -> tuple[str, dict[str, Any] | None]:
 
 def _is_plain(settings: Mapping[str, Any]) -> bool:
     """True if keywords alone make the environment."""
-    beyond = (
-        "class",
-        "params",
-        "curriculum",
-        "time_limit",
-        "reward_transforms",
-        "wrappers",
-        "sources",
-    )
-    return not any(settings.get(name) for name in beyond)
+    return not any(settings.get(name) for name in BEYOND)
 
 
 def _options(result: EvalResult, keywords: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ it; p, P: an aside; t: a tail; f, F, g: asides and tails of the grammar; w: who 
 pronoun; &: and. Small letters stand within, capitals begin."""
 MEDIAN, SPREAD = 68.0, 0.6
 """Of the drawn number of words a page (HotpotQA's passages: median 80, mean 89)."""
-_TWICE = 0.12
+_TWICE = 0.2
 """Share of facts that a page says a second time."""
 _MARK = 0xE000  # a private character stands for the objects of the page's k-th property
 _MARKED = re.compile("([\ue000-\ue0ff])")
@@ -275,7 +275,10 @@ class _Page:
             sentences.append(self._sentence())
         said = sum(s.count(" ") + 1 for s in sentences)
         extra: list[str] = []
-        extra += [self._say(name) for name in self.places if self.draw() < _TWICE]
+        extra += [
+            self._say(name) for name in self.places
+            if self.draw() < _TWICE and len(self.groups[name]) == 1
+        ]  # fmt: skip
         extra += [self._distractor() for _ in range(self.renderer._distractors)]
         said += sum(s.count(" ") + 1 for s in extra)
         symbol = self.type.name

@@ -190,6 +190,8 @@ def follow_up(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None
     if walked is None or ctx.names.given(walked.steps[0].value) is None:
         return None
     past, asked = walked.prefix, Path(walked.steps[0].value, walked.steps[1:])
+    if ctx.schema.prose and turn % 2:  # about what the question before was about
+        asked = _about_the_same(ctx, rng, past) or asked
     if not ctx.hidden((past.start, asked.start), ends(ctx, asked)):
         return None
     sketch = Sketch(ctx)
@@ -197,15 +199,66 @@ def follow_up(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None
 
     def render(voice: Voice) -> str:
         name = voice.named(asked.start)
-        unnamed = re.sub(re.escape(name), _THAT, voice.ask(asked), flags=re.IGNORECASE)
+        if ctx.schema.prose:
+            unnamed = _referred(ctx, asked, past, voice)
+        else:
+            unnamed = re.sub(re.escape(name), _THAT, voice.ask(asked), flags=re.IGNORECASE)
         follow_up = unnamed[:1].upper() + unnamed[1:]
-        text = voice.pick(_TALK).replace("{q}", voice.ask(past)).replace("{a}", name)
+        answer = voice.named(past.end)
+        text = voice.pick(_TALK).replace("{q}", voice.ask(past)).replace("{a}", answer)
         return text.replace("{f}", follow_up)
 
     return sketch.finish(
         "follow_up", shape="follow-up", answers=answers(ctx, asked), answer=end, hops=1,
         render=render,
     )  # fmt: skip
+
+
+_PLACES = ("city", "country", "stadium", "lab", "university")
+_BEFORE_OBJECTS = ("of", "by", "to", "for", "with", "from", "in", "at", "on", "through", "into")
+
+
+def _about_the_same(ctx: Context, rng: np.random.Generator, past: Path) -> Path | None:
+    """Another question about the thing that the past one asked about, told apart by its kind."""
+    kinds = [int(ctx.world.type_of[e]) for e in (past.start, past.end)]
+    steps = [s for s in ctx.steps(past.start) if s.property != past.steps[-1].property]
+    if kinds[0] == kinds[1] or not steps:
+        return None
+    return Path(past.start, (pick(rng, steps),))
+
+
+def _referred(ctx: Context, asked: Path, past: Path, voice: Voice) -> str:
+    """A question in which a pronoun, "there" or "that film" stands for the thing; the kind where a
+    pronoun could be the other one's."""
+    entity = asked.start
+    t = ctx.schema.types[int(ctx.world.type_of[entity])]
+    forms = t.pronouns[int(ctx.world.facet_of[entity]) % len(t.pronouns)]
+    subject, possessive = forms.split("/")
+    them = {"he": "him", "she": "her"}.get(subject, subject)
+    other = past.start if entity != past.start else past.end
+    clash = subject in ctx.schema.types[int(ctx.world.type_of[other])].pronouns[0]
+    step = asked.steps[-1]
+    noun = "" if step.inverse else voice.pick(ctx.prop(step.property).noun)
+    if noun.endswith(" of {s}") and entity == past.start and voice.coin():
+        return f"And {noun.removesuffix(' of {s}')}?"
+    if (clash and entity == past.start) or not voice.coin():
+        subject = them = f"that {t.noun}"
+        possessive = f"{subject}'s"
+
+    def said(match: re.Match[str]) -> str:
+        before, own = match[1], match[2]
+        after = match.string[match.end() :]
+        if own:
+            return f"{before} {possessive}" if before else possessive
+        if before and before.lower() in ("in", "at") and t.name in _PLACES and them == "it":
+            return "there"
+        if before is None:
+            return subject
+        is_object = before.lower() in _BEFORE_OBJECTS or after[:1] in ("", "?", ",", ".")
+        return f"{before} {them if is_object else subject}"
+
+    name = re.escape(voice.named(entity))
+    return re.sub(rf"(?:\b(\w+) )?{name}('s)?", said, voice.ask(asked), flags=re.IGNORECASE)
 
 
 @family(same_answer=1.0)

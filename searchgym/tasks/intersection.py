@@ -19,7 +19,7 @@ from ..text import listed
 from ..worlds.schema import Phrases
 from .context import Context, Path, PathStep, backward, both_sides, forward, pick
 from .draft import Draft, Sketch, family
-from .wording import Voice, capitalised, clause, indefinite
+from .wording import Voice, capitalised, clause, finite, indefinite
 
 MOST_CONSTRAINTS = 3
 WIDEST = 12
@@ -109,6 +109,8 @@ def intersection(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | N
             rest = clause(phrase, kind.noun)
             if rest is not None:
                 clauses.append(rest.replace("{o}", known).replace("{s}", known))
+        if ctx.schema.prose:
+            clauses = [*clauses[:1], *(finite(rest, kind.noun) for rest in clauses[1:])]
         if len(clauses) == len(parts):
             text = voice.pick(_CLAUSES).replace("{l}", listed(clauses))
         else:

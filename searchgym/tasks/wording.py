@@ -78,6 +78,19 @@ def clause(phrase: str, noun: str) -> str | None:
     return rest if head == noun or free else None
 
 
+def finite(rest: str, noun: str) -> str:
+    """A clause that can follow "and": "that was directed by {o}" for "directed by {o}"."""
+    first, _, after = rest.partition(" ")
+    who = "who" if noun in PEOPLE else "that"
+    if first in ("that", "which", "who", "whom", "whose", "where") or " which " in rest[:12]:
+        return rest
+    if first in _FINITE:
+        return f"{who} {_FINITE[first]} {after}"
+    if first == "with":
+        return f"{who} has {after}"
+    return f"{who} {'was' if _PASSIVE.match(rest) else 'is'} {rest}"
+
+
 def indefinite(phrase: str) -> str:
     """ "a native of X" for "the native of X": used where many would fit."""
     if not phrase.startswith("the "):

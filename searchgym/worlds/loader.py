@@ -104,7 +104,8 @@ def _of_file(where: str, content: bytes, prose: bytes) -> Schema:
 def _tables(where: str, content: bytes, prose: bytes) -> Mapping[str, Any]:
     """The tables of a file and of its prose, laid over those of the shipped world that it
     ``extends``: a key of a table replaces the same key, and what is not there stays."""
-    data = _laid_over(_toml(where, content), _toml(str(Path(where).with_name("prose.toml")), prose))
+    spoken = _toml(str(Path(where).with_name("prose.toml")), prose)
+    data = _laid_over(_toml(where, content), _laid_over(_language(where, spoken), spoken))
     if (name := data.pop("extends", None)) is None:
         return data
     known = [world for world in shipped_worlds() if str(schema_path(world)) != where]
@@ -112,6 +113,16 @@ def _tables(where: str, content: bytes, prose: bytes) -> Mapping[str, Any]:
         raise WorldError(f"{where}: extends: {unknown('world', str(name), known)}")
     path = schema_path(name)
     return _laid_over(_tables(str(path), *_contents(path)), data)
+
+
+def _language(where: str, spoken: dict[str, Any]) -> dict[str, Any]:
+    """The prose grammar of the shipped world whose ``language`` a world speaks."""
+    if (name := spoken.pop("language", None)) is None:
+        return {}
+    if name not in shipped_worlds():
+        raise WorldError(f"{where}: language: {unknown('world', str(name), shipped_worlds())}")
+    path = schema_path(name)
+    return {"prose": _tables(str(path), *_contents(path)).get("prose", {})}
 
 
 def _toml(where: str, content: bytes) -> dict[str, Any]:

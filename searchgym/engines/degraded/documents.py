@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -105,9 +105,9 @@ class FactRewriter:
         return None
 
 
-def dated(text: str, key: int) -> str:
-    """A page that says how old it is."""
-    return f"{text} This version of the page is {2 + derive(key, 'age') % (OLDEST - 1)} years old."
+def dated(text: str, age: int) -> str:
+    """A page that says how many years old it is."""
+    return f"{text} This version of the page is {age} years old."
 
 
 _MASK = 0xFFFFFFFF
@@ -124,10 +124,13 @@ class Falsified(NamedTuple):
 class Documents:
     """Writes invented documents; search results and opened pages agree because both ask here.
 
-    ``dates``: old versions and contradicting pages say how old they are.
+    ``dates``: old versions and contradicting pages say how old they are; with "all" true pages do,
+    too, and are younger than the false ones about the same thing.
     """
 
-    def __init__(self, corpus: Corpus, world: World | None, *, dates: bool = True) -> None:
+    def __init__(
+        self, corpus: Corpus, world: World | None, *, dates: bool | Literal["all"] = True
+    ) -> None:
         self.corpus, self.world, self.dates = corpus, world, dates
         self._rewriter: FactRewriter | None = None
 
@@ -236,7 +239,32 @@ class Documents:
     def _falsify(self, at: int, ctx: CallContext, why: str) -> tuple[str, tuple[Change, ...]]:
         key = derive(episode_key(ctx), why, at)
         text, changes = self.facts().rewrite(at, key)
-        return (dated(text, key) if self.dates and changes else text), changes
+        if not self.dates or not changes:
+            return text, changes
+        if self.dates == "all":
+            age = self._age(at, ctx) + 1 + derive(key, "age") % (OLDEST // 2)
+        else:
+            age = 2 + derive(key, "age") % (OLDEST - 1)
+        return dated(text, age), changes
+
+    def true_version(self, passage: Passage, ctx: CallContext) -> Passage:
+        """The true page, with its age where all pages tell it; other passages as they are."""
+        at = self.position(passage) if self.dates == "all" else None
+        if at is None:
+            return passage
+        return passage._replace(text=dated(passage.text, self._age(at, ctx)))
+
+    def true_page(self, page: Page, ctx: CallContext) -> Page:
+        """An opened page as its search result is: with its age where all pages tell it."""
+        known = [self.corpus.passage(i) for i in page.passage_ids if i in self.corpus]
+        if self.dates != "all" or not known:
+            return page
+        return page._replace(
+            text=dated(page.text, self._age(self.corpus.position(known[0].id), ctx))
+        )
+
+    def _age(self, at: int, ctx: CallContext) -> int:
+        return 2 + derive(derive(episode_key(ctx), "true", at), "age") % (OLDEST // 2)
 
     def _attack(self, made: FakeDocument) -> Attack:
         """A falsehood claims the name of a passage that the question did not mention."""

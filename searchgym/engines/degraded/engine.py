@@ -121,12 +121,14 @@ class DegradedEngine:
     id. A query that finds nothing still finds nothing. What was done is told in
     ``ToolResult.meta["degraded"]`` and ``info["degraded"]``: ids by degradation, records of
     injected documents, simulated seconds (``latency``). ``dates``: whether wrong pages say how old
-    they are. ``dead_as``: a dead link is "missing" or a "page" that says 404. Over an engine that
+    they are ("all": true pages do, too, and are the younger ones). ``dead_as``: a dead link is
+    "missing" or a "page" that says 404. Over an engine that
     reads ``noise`` itself (a simulated one) both apply.
 
     ``rank``: a query's results hold at most one contradicting page, about the best hit that can be
     contradicted, and one document against the agent, each at this place (1 is the first; the last,
-    where there are fewer hits), where its rate strikes. ``attack``: the only kind of documents
+    where there are fewer hits; "any": drawn anew for each page of an episode), where its rate
+    strikes. ``attack``: the only kind of documents
     against the agent.
 
     Raises:
@@ -143,18 +145,23 @@ class DegradedEngine:
         corpus: Corpus,
         world: World | None = None,
         *,
-        dates: bool = True,
+        dates: bool | Literal["all"] = True,
         dead_as: Literal["missing", "page"] = "missing",
         latency_s: float = 1.0,
         timeout_s: float | None = None,
         sleep: bool = False,
         cost_per_second: float = 0.0,
-        rank: int | None = None,
+        rank: int | Literal["any"] | None = None,
         attack: str | None = None,
         **rates: float,
     ) -> None:
-        if rank is not None and (isinstance(rank, bool) or not isinstance(rank, int) or rank < 1):
-            raise EngineError(f"rank is the place of a misleading page, 1 the first, got {rank!r}")
+        place = not isinstance(rank, bool) and isinstance(rank, int) and rank > 0
+        if not (rank is None or rank == "any" or place):
+            raise EngineError(
+                f"rank is the place of a misleading page, 1 the first, or 'any', got {rank!r}"
+            )
+        if not isinstance(dates, bool) and dates != "all":
+            raise EngineError(f"dates must be true, false or 'all', got {dates!r}")
         if attack not in (None, *ATTACKS):
             raise EngineError(unknown("attack", str(attack), ATTACKS))
         if dead_as not in ("missing", "page"):
@@ -235,7 +242,9 @@ class DegradedEngine:
             if strikes(rates.shuffle, query.ctx.key, "shuffle"):
                 passages = shuffled(passages, query.ctx.key)
                 done["shuffle"] = 1
-            if done:
+            if self.documents.dates == "all":
+                passages = [self.documents.true_version(p, query.ctx) for p in passages]
+            if done or self.documents.dates == "all":
                 hits = ranked(passages, [hit.score for hit in ranking], query.k)
         notes = _told(done, hits)
         if seconds:
@@ -311,7 +320,7 @@ class DegradedEngine:
         if other is None:
             return passages
         done["contradict"] = [other.passage.id]
-        at = min(self.rank, query.k, len(passages) + 1) - 1
+        at = self._place(query, len(passages), other.passage.url)
         return [*passages[:at], other.passage, *passages[at:]][: query.k]
 
     def _injected(
@@ -323,9 +332,19 @@ class DegradedEngine:
             return passages
         passage, about = self.documents.attack(query.text, key, passages, self.attack)
         places = min(query.k, len(passages) + 1)
-        at = derive(key, "rank") % places if self.rank is None else min(self.rank, places) - 1
+        at = derive(key, "rank") % places
+        if self.rank is not None:
+            at = self._place(query, len(passages), passage.url)
         done["injected"] = [about.told()]
         return [*passages[:at], passage, *passages[at:]][: query.k]
+
+    def _place(self, query: Query, passages: int, url: str) -> int:
+        """Where a misleading page of this address stands, 0 the first."""
+        places = min(query.k, passages + 1)
+        if self.rank == "any":
+            return derive(derive(episode_key(query.ctx), "place"), url) % places
+        assert isinstance(self.rank, int)
+        return min(self.rank, places) - 1
 
     def _check(self, rates: Rates) -> None:
         if rates.stale or rates.contradict:

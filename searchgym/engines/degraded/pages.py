@@ -81,6 +81,8 @@ class DegradedPages:
             old = self.documents.old_page(page, request.ctx)
             if old is not None:
                 page, notes["stale"] = _like(page, old), list(old.passage_ids)
+        if not notes:
+            page = _like(page, self.documents.true_page(Page(*page[:4]), request.ctx))
         if about := self.documents.attack_at(page.url):
             notes["injected"] = [about.told()]
         if seconds:

@@ -163,6 +163,7 @@ def write_source(folder: Path, *, run_notebooks: bool) -> None:
         source.write(path, text, path.with_suffix(".ipynb"))
     source.add_linked()
     shutil.copytree(HERE / "static", source.folder / "static")
+    shutil.copytree(HERE / "theme", folder / "theme")
     laboratory.draw(source.folder / "static")
     (source.folder / "static" / "episode.svg").write_text(contents.episode_svg(), encoding="utf-8")
     config = jinja.get_template("mkdocs.yml").render()

@@ -46,6 +46,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def test_a_page_that_is_not_there_leads_on(site: Path) -> None:
+    said = (site / "404.html").read_text(encoding="utf-8").partition("There is no such page")[2]
+    places = re.findall(r'<li><a href="/([^"]*)"', said.partition("</ul>")[0])
+    assert len(places) == 5
+    for place in places:
+        assert (site / place / "index.html").is_file() or (site / place).is_file()
+
+
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
     """Address of the site on a server of loopback: its search does not work from files."""

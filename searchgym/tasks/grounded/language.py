@@ -52,7 +52,7 @@ class Language:
             "year": year,
             "word": spans["word"],
             "month": f"(?:{month})",
-            "nation": rf"(?:{nation}(?:[ -]{nation})?)",
+            "nation": rf"(?:{nation}(?:[ -]{nation})?(?! Catholic))",
             "date": (
                 rf"(?:{day} (?:{month}),? \d{{4}}|(?:{month}) {day},? \d{{4}}|(?:{month}) \d{{4}})"
             ),
@@ -77,6 +77,7 @@ class Language:
         self.ends = re.compile(rf" (?:{self.phrases['ends']})\b|,|;|\(|$")
         self.subordinate = re.compile(rf"\b(?:{self.phrases['subordinate']})\b")
         self.cut = re.compile(rf" (?!(?:{self.phrases['follow']}|{self.phrases['ends']})\b)[a-z]")
+        self.joined = re.compile(spans["joined"])
         self.expletive = re.compile(self.phrases["expletive"])
         self.lifetime = self.expression(rf"\([^()]*?(?:{self.phrases['lifetime']})")
         self.comparisons: Mapping[str, Mapping[str, list[str]]] = table["comparisons"]
@@ -115,7 +116,7 @@ class Language:
         if not words:
             return "", "", ""
         noun = words[-1].lower()
-        for form in (noun, noun.removesuffix("s")):
+        for form in (" ".join(words[-2:]).lower(), noun, noun.removesuffix("s")):
             if form in self.groups:
                 return (*self.groups[form], noun)
         if len(words) > 1 and self.groups.get(words[-2].lower(), ("",))[0] == "person":
@@ -141,7 +142,7 @@ def language(name: str = "english") -> Language:
 def plural(noun: str) -> str:
     """The plural of an English noun by its ending."""
     if noun.endswith("s"):
-        return noun
+        return noun + "es" if noun.endswith("ss") else noun
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return noun[:-1] + "ies"
     return noun + ("es" if noun.endswith(("ch", "sh", "x")) else "s")

@@ -96,6 +96,9 @@ def subject_end(page: TextPage, place: int, rules: Language) -> int:
         found = re.match(r"\"?[^.,;]{0,70}?\"?(?=[ ,]*\(|,? (?:is|was|are|were) )", sentence)
         common = {word for word in name.split() if word[0].islower() and len(word) > 3}
         words = set(_words(found[0])) if found else set()
+        own = _words(name.split(",")[0])
+        if len(own) > 2 and own[-1] not in words:
+            return -1  # "Sinn Féin Front Bench": the sentence is about Sinn Féin
         return found.end() if found and set(_words(name)) & words and common <= words else -1
     pronouns = [p for p in rules.pronouns if (p in rules.persons) == (page.group == "person")]
     for opening in (*pronouns, f"The {page.noun}" if page.noun else ""):
@@ -202,7 +205,7 @@ class Pages:
                 page.group = page.kind = "person"
 
     def _type(self, page: TextPage, phrase: str) -> None:
-        nation = self.rules.nation.match(re.sub(r"^\d{4} |^[\w ]+-born ", "", phrase))
+        nation = self.rules.nation.match(re.sub(r"^\d{4} |^[\w ]+-born,? ", "", phrase))
         page.nation = page.nation or (nation[0] if nation else "")
         page.group, page.kind, page.noun = self.rules.group(phrase)
 
@@ -228,12 +231,28 @@ class Pages:
                     self._match(page, relation, place, rest)
         if page.about >= 0 and page.nation:
             if page.group in self.rules.relations["nationality"].of:
-                page.facts["nationality"] = TextFact("nationality", page.nation, page.about)
-            occupation = self.rules.noun_phrase(page.predicate.removeprefix(page.nation).strip())
-            occupation = re.split(r" and ", occupation)[0]
-            person = self.rules.group(occupation)[0] == "person" and occupation.islower()
-            if page.group == "person" and person and len(occupation.split()) < 4:
-                page.facts["occupation"] = TextFact("occupation", occupation, page.about)
+                nation = self.rules.nation
+                named = nation.findall(self.rules.noun_phrase(page.predicate))
+                others = tuple(name for name in dict.fromkeys(named) if name != page.nation)
+                page.facts["nationality"] = TextFact("nationality", page.nation, page.about, others)
+            self._occupation(page)
+
+    def _occupation(self, page: TextPage) -> None:
+        """What a person is, in the words of its page: the first is the value."""
+        if page.group != "person":
+            return
+        told = re.split(r", and | and |, ", page.predicate)
+        told[0] = told[0].removeprefix(page.nation).strip()
+        named = [
+            phrase
+            for phrase in map(self.rules.noun_phrase, told)
+            if self.rules.group(phrase)[0] == "person" and phrase.islower()
+            and len(phrase.split()) < 4
+        ]  # fmt: skip
+        if named and named[0] == self.rules.noun_phrase(told[0]):
+            page.facts["occupation"] = TextFact(
+                "occupation", named[0], page.about, tuple(named[1:])
+            )
 
     def _match(self, page: TextPage, relation: Relation, place: int, rest: str) -> None:
         rules = self.rules
@@ -246,6 +265,8 @@ class Pages:
         after = re.sub(r"^ ?\([^()]*\)", "", rest[found.end(group) :])
         if rest[: found.start()].endswith("-"):  # "co-written"
             return
+        if relation.name == "other_name" and re.match(r"[^.]{0,80}\b(?:or|later|simply)\b", after):
+            return  # one of several
         if relation.name == "population" and page.text.count("population") > 1:
             return
         early = relation.name in ("birth_date", "death_date")  # within the first parenthesis
@@ -263,8 +284,8 @@ class Pages:
         if relation.several and after.startswith(" as "):  # "stars A as B and C as D"
             others += tuple(re.findall(rf"(?:,| and) ({name}) as ", after[:LONGEST]))
         if relation.value == PERSONS:
-            if others and " " not in value:
-                return  # the first name of "Michael and Peter Spierig"
+            if " " not in value:
+                return  # a first name: "Michael and Peter Spierig"
             value = re.sub(r"^(\S+ \S.*?) of .*", r"\1", value)
         alone = relation.several or relation.time
         if not alone and re.match(rf",? (?:and )?{name}", after):
@@ -278,6 +299,8 @@ class Pages:
         goes_on = joined or (not value[-1].isdigit() and rules.cut.match(after))
         opener = value.split()[0] in rules.openers
         known = rules.nation.fullmatch(value) or rules.month.fullmatch(value)
+        origin = rules.nation.match(value)  # "British-based DJ"
+        known = known or (origin and value[origin.end() :].startswith("-"))
         return not (
             goes_on or opener or known or bare in own or own in bare or len(bare) < 3
             or len(value.split()) > 9 or value.count('"') % 2

@@ -209,6 +209,11 @@ class Questions:
             text, bare = span[0], normalise_answer(span[0])
             if text.split()[0] in rules.openers or bare in own or own in bare:
                 continue
+            if not body[: span.start()].strip():
+                continue  # the rest of the subject's name
+            quoted_whole = body[span.start() - 1] == '"'
+            if rules.joined.search(text) and not quoted_whole:
+                continue
             if rules.nation.fullmatch(text) or rules.month.fullmatch(text):
                 continue
             if re.match(
@@ -305,6 +310,8 @@ class Questions:
                     to = self.pages.only(name[0]) if " " in name[0] else None
                     if to is None or to is page or not to.facts or not to.group:
                         continue
+                    if to.group == "work" and sentence[name.start() - 1] != '"':
+                        continue  # "Buffalo Soldiers" may be soldiers
                     named = normalise_answer(to.name) in normalise_answer(page.name)
                     if not named and self.pages.related(page, to):
                         found.append(Mention(page, place, to, name.start(), name.end()))
@@ -498,14 +505,22 @@ class Questions:
         a, b, phrases = self.subject(one), self.subject(other), self.rules.phrases
         if not a or not b:
             return None
-        national = one.nation and other.nation and one.group in ("person", "work")
+        several = any(
+            p.facts["nationality"].others for p in (one, other) if "nationality" in p.facts
+        )
+        national = one.nation and other.nation and not several and one.group in ("person", "work")
         if national and one.group == other.group and self.rng.random() < 0.6:
             same = one.nation == other.nation
             if not same and set(one.nation.split()) & set(other.nation.split()):
                 return None
             forms = phrases["both_nation" if self.rng.random() < 0.4 else "same_nation"]
             question = self.form(forms, A=a, B=b, v=one.nation)
-        elif {one.noun, other.noun} <= self.rules.groups.keys() - self.rules.vague:
+        elif {
+            one.noun,
+            other.noun,
+        } <= self.rules.groups.keys() - self.rules.vague - self.rules.roles:
+            if any(one.noun in named.lower().split() for named in (a, b)):
+                return None
             same = one.noun == other.noun
             told = f"{other.text} {other.noun}".lower()  # a show is a series, an actress an actor
             alike = one.group == other.group != "person"  # a city may be a municipality, too

@@ -3,7 +3,7 @@
 Every word that is a name in the set's passages is exchanged, one for one, in questions, answers,
 queries and passages: what a model remembers of the names is of no use any more, while what the
 passages say still leads to the answers. Numbers, dates and common words stay. (FictionalHot,
-arXiv 2511.06942, has a language model do this for questions; here it is a table of words, exact
+arXiv 2510.00568, has a language model do this for questions; here it is a table of words, exact
 and the same everywhere.)
 """
 
@@ -137,7 +137,12 @@ def invented_words(names: Sequence[str], taken: Collection[str], seed: int) -> W
 
 
 def substitute(
-    corpus: Corpus, tasks: Sequence[Task], *, seed: int = 0, keep: Collection[str] = ()
+    corpus: Corpus,
+    tasks: Sequence[Task],
+    *,
+    seed: int = 0,
+    keep: Collection[str] = (),
+    among: Iterable[Passage] = (),
 ) -> Substituted:
     """The set with its names exchanged. Passage ids and addresses, which may hold names, become
     numbers; ids of tasks stay, so that both sets' results are paired.
@@ -147,11 +152,12 @@ def substitute(
         tasks: Their questions.
         seed: Fixes the invented names.
         keep: Words that stay as they are.
+        among: Further passages, which tell names from other words and hold none that is invented.
 
     Raises:
         DataError: the passages hold no names.
     """
-    said = [text for p in corpus for text in (p.title, p.text)]
+    said = [text for p in (*corpus, *among) for text in (p.title, p.text)]
     asked = [text for t in tasks for text in (t.question, *t.answers)]
     names = name_words(said, keep)
     if not names:

@@ -52,7 +52,7 @@ def test_names_that_were_not_deserved() -> None:
     """Bi-level GAE is VAGEN's; of RAGEN's own parts none is here."""
     assert implemented()["VAGEN"].here == ("recipe ppo_bi_level",)
     assert "RAGEN" not in implemented()
-    for name in ("AdaSearch", "AgentGL", "ASearcher", "AstraFlow", "MaskSearch", "MaxCode", "RLSP",
+    for name in ("AdaSearch", "AstraFlow", "MaxCode", "RLSP",
                  "ROLL", "SearchLLM", "TAPO", "DeepResearcher"):  # fmt: skip
         assert implemented()[name].covers == "name only"
 

@@ -37,8 +37,12 @@ from searchgym.errors import CardError
 from searchgym.types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Task
 
 TASKS = tuple(
-    Task(f"t{i}", f"q{i}", ("a",), hops=1 + i % 4, meta={"masks": 1 + i % 3}) for i in range(24)
-)
+    Task(
+        f"t{i}", f"q{i}", ("a",), hops=1 + i % 4,
+        meta={"masks": 1 + i % 3, "difficulty": ("easy", "medium", "hard")[i % 3]},
+    )
+    for i in range(24)
+)  # fmt: skip
 LEVELS = [{"noise": 0.0}, {"noise": 0.25}, {"noise": 0.5}]
 MADE: dict[str, dict[str, Any]] = {
     "uniform": {"params": {"noise": 0.2}},
@@ -54,6 +58,8 @@ MADE: dict[str, dict[str, Any]] = {
     "self_paced": {},
     "success_band": {},
     "pool": {"group": 2},
+    "agentgl": {"first": [4, 4, 4], "second": [0, 4, 4]},
+    "ode": {"axes": {"hops": [1, 2, 3], "turns": [6, 4]}, "window": 4},
 }
 """Every registered curriculum, with small numbers."""
 RETURNS = st.lists(st.tuples(st.integers(0, 23), st.floats(-1, 1.5)), max_size=60)
@@ -477,7 +483,7 @@ def test_states_of_other_shapes_are_refused() -> None:
 
 # --- the task -------------------------------------------------------------------------------------
 ADAPTIVE = {"after_success", "staged", "masksearch", "band", "bandit", "self_paced", "success_band",
-            "pool"}  # fmt: skip
+            "pool", "ode"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(CURRICULA))

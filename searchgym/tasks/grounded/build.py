@@ -90,6 +90,8 @@ def ground(
             raise TaskError(f"{family}: expected a number of tasks, got {number!r}")
     if split not in SHARES:
         raise TaskError(unknown("split", split, SHARES))
+    if not any(counts.values()):
+        return GroundedTasks((), frozenset(), {}, {})
     pages = Pages(passages, language(rules), descriptions)
     builder = _Builder(pages, search, split, seed, per_page, writer)
     kept: list[tuple[str, Item, tuple[str, ...]]] = []

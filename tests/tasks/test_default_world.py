@@ -19,20 +19,29 @@ COUNTS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["train", "heldout"])
+WORLDS = [
+    (name, side) for name in ("encyclopedia", "encyclopedia-v1") for side in ("train", "heldout")
+]
+SURVIVE = {"encyclopedia": 0.85, "encyclopedia-v1": 0.6}
+"""Shares of a family's tasks. Pages of version 1 are longer and speak of each other's subjects, so
+that more are not found by one query; its environments replace those (``refill``)."""
+
+
+@pytest.fixture(scope="module", params=WORLDS, ids=" ".join)
 def audited(request):
-    world = generate(load_schema("encyclopedia"), entities=1200, seed=21)
-    corpus = render(world, wording_seed=0, phrasing=request.param, name="w")
-    tasks = build_tasks(world, corpus, counts=COUNTS, seed=21, phrasing=request.param)
+    name, phrasing = request.param
+    world = generate(load_schema(name), entities=1200, seed=21)
+    corpus = render(world, wording_seed=0, phrasing=phrasing, name="w")
+    tasks = build_tasks(world, corpus, counts=COUNTS, seed=21, phrasing=phrasing)
     return world, corpus, tasks, verify(tasks, world, corpus, BM25Engine(corpus))
 
 
 def test_most_tasks_of_every_family_survive(audited):
-    *_, report = audited
+    world, *_, report = audited
     print(report.table())
     assert {r.reason for r in report.rejected} <= {"not retrieved"}
     for family in COUNTS:
-        assert report.rate(family) >= 0.85, family
+        assert report.rate(family) >= SURVIVE[world.schema.name], family
 
 
 def test_questions_are_whole(audited):

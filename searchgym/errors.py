@@ -92,6 +92,15 @@ def unknown(kind: str, got: str, known: Iterable[str]) -> str:
     return f"unknown {kind} {got!r}.{hint} Known: {shown or '(none)'}"
 
 
+def check_known(
+    kind: str, known: Collection[str], *names: object, error: type[Exception] = CardError
+) -> None:
+    """Raise ``error`` for the first of ``names`` that is not among ``known``."""
+    for name in names:
+        if name not in known:
+            raise error(unknown(kind, str(name), known))
+
+
 def mistakes(where: str, found: Sequence[str]) -> str:
     """The message for all that is wrong with a file; each line of ``found`` begins with ``where``,
     which is said once."""

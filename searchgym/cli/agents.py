@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards import Card, cards, read_card
-from ..errors import CardError, EpisodeError, EvaluationError, SearchGymError, unknown
+from ..errors import CardError, EpisodeError, EvaluationError, SearchGymError, check_known, unknown
 from ..objects import bare_hint, check_fits, is_path, load_known, load_object, own_folder
 from ..plugins import Registry
 from ..types import Agent, Task
@@ -206,9 +206,7 @@ def _of_class(name: str, make: Callable[..., Any], kwargs: Mapping[str, Any]) ->
 
 
 def _check_options(name: str, given: Mapping[str, Any], known: set[str]) -> None:
-    for key in given:
-        if key not in known:
-            raise CardError(unknown(f"option of agent {name!r}", key, known))
+    check_known(f"option of agent {name!r}", known, *given)
 
 
 def _majority(env: SearchEnv, tasks: Sequence[Task]) -> Agent:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import EngineError, unknown
+from ..errors import EngineError, check_known
 from ..plugins import register
 from ..utils.trust import registered_only
 from .options import CorpusName, DataDir, Settings, Split, Trust, overrides, set_option
@@ -65,8 +65,7 @@ def index(
     An index of bm25_disk holds its passages: searchgym serve FOLDER needs nothing else.
     """
     builds = {"bm25": _bm25, "dense": _dense, "bm25_disk": _on_disk}
-    if engine not in builds:
-        raise EngineError(unknown("engine with an index", engine, builds))
+    check_known("engine with an index", builds, engine, error=EngineError)
     if kind is not None and engine != "dense":
         raise EngineError(f"--index {kind} needs --engine dense; {engine} has one kind of index")
     passages: Any

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..corpora.parquet import SCORED
-from ..errors import DataError, unknown
+from ..errors import DataError, check_known
 from ..objects import bare_hint, is_path
 from ..plugins import register
 from ..scoring import SCORING_VERSION
@@ -66,12 +66,11 @@ def export(
     trust: Trust = False,
 ) -> None:  # fmt: skip
     """Write trajectories or questions in other programs' formats."""
-    if to not in {**PLAYED, **ASKED}:
-        raise DataError(unknown("format", to, {**PLAYED, **ASKED}))
+    check_known("format", {**PLAYED, **ASKED}, to, error=DataError)
     if data_source is not None and to != "search-r1":
         raise DataError(f"--data-source belongs to --to search-r1, not {to}")
-    if data_source is not None and data_source not in SCORED:
-        raise DataError(unknown("data source", data_source, SCORED))
+    if data_source is not None:
+        check_known("data source", SCORED, data_source, error=DataError)
     if to not in ASKED:
         with registered_only(source, trust=trust):
             say(f"{out}: {_write_played(to, source, out)} episodes")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..benchmark.ladder import Engines
-from ..errors import CardError, unknown
+from ..errors import CardError, check_known
 from ..plugins import register
 from ..text import printable
 from .agents import contestant, named
@@ -229,8 +229,7 @@ def _compare(table: TransferTable, path: Path, name: str) -> None:
     from ..benchmark import reference_runs
 
     runs = reference_runs.load(path)
-    if name not in runs:
-        raise CardError(unknown(f"run of {path}", name, runs))
+    check_known(f"run of {path}", runs, name)
     if lines := reference_runs.outside(table, runs[name]):
         for line in lines:
             say(f"differs: {line}")

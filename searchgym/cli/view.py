@@ -149,7 +149,7 @@ def _setting(name: str, split: str, settings: list[str] | None, data_dir: Path |
 def _filter(where: list[str] | None) -> Filter:
     from dataclasses import fields
 
-    from ..errors import unknown
+    from ..errors import check_known
     from ..viewer.query import Filter
 
     known = [f.name for f in fields(Filter)]
@@ -158,8 +158,7 @@ def _filter(where: list[str] | None) -> Filter:
         name, equals, value = pair.partition("=")
         if not equals:
             raise CardError(f"--where takes NAME=VALUE, got {pair!r}")
-        if name not in known:
-            raise CardError(unknown("filter", name, known))
+        check_known("filter", known, name)
         given[name] = value
     chosen = Filter.of(given)
     for name, value in given.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import CardError, DataError, WorldError, unknown
+from ..errors import CardError, DataError, WorldError, check_known, unknown
 from ..plugins import register
 from .options import DataDir, Overrides
 from .output import JsonFlag, print_facts, print_json, print_table, say, with_examples, working
@@ -254,8 +254,7 @@ def export(
     from ..worlds.export import to_graphml, to_jsonl
 
     form = form or ("graphml" if out.suffix == ".graphml" else "jsonl")
-    if form not in ("graphml", "jsonl"):
-        raise WorldError(unknown("format", form, ("graphml", "jsonl")))
+    check_known("format", ("graphml", "jsonl"), form, error=WorldError)
     with working(f"generating {name} …"):
         made = world(name, split, settings)
     with working(f"writing {out} …"):

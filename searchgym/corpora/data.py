@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from ..cards import Card, card, cards
-from ..errors import DataError, MissingExtraError, unknown
+from ..errors import DataError, MissingExtraError, check_known, unknown
 from ..storage import files as whole
 from ..storage.cache import cache_folder, cache_root
 from ..storage.wheels import UnreachableError, download_wheel
@@ -101,8 +101,7 @@ def _of_kind(kind: str) -> list[str]:
 def real_card(name: str) -> Card:
     """The card of a real set; ``DataError`` if there is none."""
     known = real_sets()
-    if name not in known:
-        raise DataError(unknown("real set", name, known))
+    check_known("real set", known, name, error=DataError)
     return card("corpora", name)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, TypedDict
 
-from ..errors import CardError, unknown
+from ..errors import CardError, check_known
 from ..types import Task
 
 
@@ -93,9 +93,7 @@ def checked_difficulty(values: Mapping[str, object]) -> dict[str, float]:
     Raises:
         CardError: for an unknown axis or a value out of its range; it says what was expected.
     """
-    for name in values:
-        if name not in AXES:
-            raise CardError(unknown("difficulty axis", str(name), AXES))
+    check_known("difficulty axis", AXES, *values)
     return difficulty_of(values)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from ..errors import CardError, unknown
+from ..errors import CardError, check_known
 
 
 @runtime_checkable
@@ -158,8 +158,7 @@ def make_schedule(spec: float | Mapping[str, Any] | Schedule) -> Schedule:
     if isinstance(spec, Mapping):
         arguments = dict(spec)
         kind = str(arguments.pop("kind", "exponential"))
-        if kind not in KINDS:
-            raise CardError(unknown("schedule", kind, KINDS))
+        check_known("schedule", KINDS, kind)
         try:
             made: Schedule = KINDS[kind](**arguments)
         except TypeError as error:

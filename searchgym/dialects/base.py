@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast, runtime_checkable
 
-from ..errors import CardError, DialectError, unknown
+from ..errors import CardError, DialectError, check_known, unknown
 from ..objects import check_fits, from_spec, load_known, load_object
 from ..plugins import Registry
 from ..types import Access, Action, Call, Delegate, Judge, Page, Parsed, Ranking, ToolSpec
@@ -247,9 +247,9 @@ def _imported(name: str, options: str) -> Dialect:
 @lru_cache(maxsize=256)
 def _cached(make: Any, name: str, options: str) -> Dialect:
     use, *flags = name.split("+")
-    for flag in flags:
-        if flag not in (known := getattr(make, "FLAGS", ())):
-            raise DialectError(unknown(f"option of dialect {use!r}", flag, known))
+    check_known(
+        f"option of dialect {use!r}", getattr(make, "FLAGS", ()), *flags, error=DialectError
+    )
     table = {"use": use, **dict.fromkeys(flags, True), **json.loads(options)}
     # of the registry this name alone: all of it would have the files of plug-ins read
     known = {} if ":" in use else {use: DIALECTS.get(use) or SELF_SEARCH[use]}

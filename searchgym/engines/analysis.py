@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..dialects.escape import INVISIBLE
-from ..errors import EngineError, MissingExtraError, unknown
+from ..errors import EngineError, MissingExtraError, check_known, unknown
 
 
 def _words(text: str) -> frozenset[str]:
@@ -72,8 +72,7 @@ class Analyser:
         stopwords: str | Iterable[str] | None = "lucene",
     ) -> None:
         if isinstance(stopwords, str):
-            if stopwords not in STOPWORDS:
-                raise EngineError(unknown("stop word list", stopwords, STOPWORDS))
+            check_known("stop word list", STOPWORDS, stopwords, error=EngineError)
             self.stopwords = STOPWORDS[stopwords]
         else:
             self.stopwords = frozenset(stopwords or ())

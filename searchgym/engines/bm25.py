@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..batching import text_and_k
 from ..corpora.corpus import Corpus
-from ..errors import EngineError, unknown
+from ..errors import EngineError, check_known
 from ..objects import is_number
 from ..types import Hit, Passage, Query, Ranking
 from ..utils import collecting_later
@@ -147,8 +147,7 @@ class BM25Engine(Lexical):
         kept: TermCache | None = None,
         _index: BM25Index | None = None,
     ) -> None:
-        if method not in METHODS:
-            raise EngineError(unknown("BM25 method", method, METHODS))
+        check_known("BM25 method", METHODS, method, error=EngineError)
         if not fields or any(f not in FIELDS for f in fields):
             raise EngineError(f"fields must name some of {', '.join(FIELDS)}, got {fields!r}")
         if not (is_number(k1) and k1 >= 0 and is_number(b) and 0 <= b <= 1):

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from ..batching import joint_key, run_batch, text_and_k
 from ..corpora.corpus import Corpus
-from ..errors import EngineError, unknown
+from ..errors import EngineError, check_known, unknown
 from ..objects import is_number
 from ..types import Failure, PageSource, Query, Ranking, SearchEngine
 from ..worlds.world import World
@@ -58,8 +58,7 @@ class HybridEngine:
     ) -> None:
         if not engines:
             raise EngineError('engine "hybrid" needs engines, for example ["bm25", "dense"]')
-        if fusion not in FUSIONS:
-            raise EngineError(unknown("fusion", fusion, FUSIONS))
+        check_known("fusion", FUSIONS, fusion, error=EngineError)
         if mean is not None and mean not in get_args(Mean):
             raise EngineError(unknown("mean", mean, get_args(Mean)))
         for name, value, of in (("weights", weights, "rrf"), ("constant", constant, "rrf"),

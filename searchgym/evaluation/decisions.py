@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from ..envs.search import SearchEnv
-from ..errors import EvaluationError, unknown
+from ..errors import EvaluationError, check_known
 from ..plugins import is_shipped
 from ..seeding import stream
 from ..types import Agent
@@ -154,8 +154,7 @@ def plays(mode: str, agent: Agent, env: SearchEnv) -> tuple[bool, bool]:
     Raises:
         EvaluationError: an unknown mode.
     """
-    if mode not in get_args(Mode):
-        raise EvaluationError(unknown("way with the closed book", mode, get_args(Mode)))
+    check_known("way with the closed book", get_args(Mode), mode, error=EvaluationError)
     if not (env.rules.tools and env.search_enabled):
         return True, False
     if mode == "auto":

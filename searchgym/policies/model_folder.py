@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CardError, DataError, EngineError, unknown
+from ..errors import CardError, DataError, EngineError, check_known, unknown
 from ..llms.adapters import is_model
 from ..llms.base import Sampling, check_sampling
 from ..llms.models import resolve
@@ -165,8 +165,7 @@ def load_policy(
         **sampling_options({name: value for name, value in given.items() if value is not None})
     )
     require_renderer(renderer)
-    if overflow not in ("invalid", "refuse"):
-        raise CardError(unknown("overflow", str(overflow), ("invalid", "refuse")))
+    check_known("overflow", ("invalid", "refuse"), overflow)
     for name, value in (("seed", seed), ("reuse_tokens", reuse_tokens)):
         if not isinstance(value, int):
             raise CardError(f"{name} must be a whole number, got {value!r}")
@@ -195,8 +194,7 @@ def sampling_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """
     checked: dict[str, Any] = {}
     for name, value in options.items():
-        if name not in Sampling._fields:
-            raise CardError(unknown("sampling option", name, Sampling._fields))
+        check_known("sampling option", Sampling._fields, name)
         if name == "stop":
             value = (value,) if isinstance(value, str) else value
             if not isinstance(value, Sequence) or not all(isinstance(s, str) for s in value):

@@ -13,7 +13,7 @@ from functools import cache, partial
 from numbers import Real
 from typing import Any, Literal, Protocol, TypeVar, overload
 
-from ..errors import CardError, RewardError, unknown
+from ..errors import CardError, RewardError, check_known
 from ..objects import from_spec, is_number, load_known
 from ..text import cover_match
 from ..types import Access, Call, Invalid, Search
@@ -363,8 +363,7 @@ def recorded_part(
         CardError: as for ``Reward.from_json``.
     """
     if not isinstance(said, Mapping):
-        if name not in REWARDS:  # an import path has a table of its own, and says its digest
-            raise CardError(unknown(KIND, name, REWARDS))
+        check_known(KIND, REWARDS, name)
         return make_part(name, said)
     use = said.get("use", "")
     if use in REWARDS:

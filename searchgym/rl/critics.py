@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import CardError, EngineError, unknown
+from ..errors import CardError, EngineError, check_known, unknown
 from ..llms.batches import distinct, micro_batches, right_padded
 from ..objects import build, check_fits, load_known, load_object
 from ..plugins import Registry
@@ -77,9 +77,7 @@ def _found(table: Mapping[str, Any]) -> tuple[str, Any, dict[str, Any]]:
     if not inspect.isclass(kind):
         raise CardError(f"{use!r} is no class: a critic is made of the model that it is given")
     names = _options(kind)
-    for name in options:
-        if name not in names:
-            raise CardError(unknown(f"option of critic {use!r}", name, names))
+    check_known(f"option of critic {use!r}", names, *options)
     return use, kind, options
 
 

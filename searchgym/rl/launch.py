@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CardError, DataError, MissingExtraError, unknown
+from ..errors import CardError, DataError, MissingExtraError, check_known
 from ..evaluation.machine import note_machine
 from ..llms.models import is_here, resolve
 from ..policies.model_folder import read_note, require_renderer, sampling_of
@@ -87,9 +87,7 @@ class Plan:
         for name in self.load:
             if name in FIXED:
                 raise CardError(f"load.{name} is no option of loading: the plan says it elsewhere")
-        for name in self.lora or ():
-            if name not in LORA:
-                raise CardError(unknown("LoRA option", name, LORA))
+        check_known("LoRA option", LORA, *(self.lora or ()))
         for name in ("rank", "alpha"):
             if self.lora is not None and not int(self.lora.get(name, 1)) >= 1:
                 raise CardError(f"LoRA's {name} must be at least 1, got {self.lora[name]}")
@@ -117,9 +115,7 @@ class Plan:
         Raises:
             CardError: an unknown recipe, table or option; the nearest names are given.
         """
-        for name in changes:
-            if name not in TABLES + OF_RUN:
-                raise CardError(unknown("table of --set", str(name), TABLES + OF_RUN))
+        check_known("table of --set", TABLES + OF_RUN, *changes)
         table = read(recipe)
         for slot in REGISTRY:
             if slot in changes:
@@ -288,9 +284,7 @@ def config_of(plan: Plan) -> TrainConfig:
     except ImportError as error:
         raise MissingExtraError("training a language model", "llm") from error
     recipe, known = Recipe.of(plan.table), {f.name for f in fields(TrainConfig)}
-    for name in (*recipe.train, *plan.train):
-        if name not in known:
-            raise CardError(unknown("training option", name, known))
+    check_known("training option", known, *recipe.train, *plan.train)
     others = (who for who in plan.roles.values() if who != SHARED)
     for model in filter(None, (plan.model, plan.teacher, *others)):
         if is_here(model):

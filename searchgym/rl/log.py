@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from ..errors import CardError, DataError, MissingExtraError, unknown
+from ..errors import DataError, MissingExtraError, check_known
 from ..storage.files import parse_json, write_whole, writing
 
 LOG, CHECKPOINT = "rl.jsonl", "trainer.safetensors"
@@ -171,8 +171,7 @@ def require_trackers(names: Sequence[str]) -> None:
     """Check names before anything is loaded: ``CardError`` for an unknown one,
     ``MissingExtraError`` for a package that is not installed."""
     for name in names:
-        if name not in TRACKERS:
-            raise CardError(unknown("tracker", name, TRACKERS))
+        check_known("tracker", TRACKERS, name)
         if importlib.util.find_spec(name) is None:
             raise MissingExtraError(f"--log {name}", name)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..core.rules import checked_switch
 from ..curricula import Uniform
 from ..envs.search import SearchEnv
-from ..errors import CardError, unknown
+from ..errors import CardError, check_known, unknown
 from ..objects import build, check_whole, is_number, load_known
 from ..policies.model_folder import sampling_of
 from ..policies.scoring import TOKEN_MEASURES
@@ -146,9 +146,7 @@ class Recipe:
         table = read(spec) if isinstance(spec, str | Path) else dict(spec)
         table.pop("doc", None)
         known = (*REGISTRY, *TABLES)
-        for name in table:
-            if name not in known:
-                raise CardError(unknown("slot", str(name), known))
+        check_known("slot", known, *table)
         for name in ("advantage", "loss"):
             if name not in table:
                 raise CardError(f"a recipe needs the slot {name!r}; it has {sorted(table)}")
@@ -403,9 +401,7 @@ class TrainConfig:
             CardError: an unknown option, or a value that cannot be.
         """
         options, known = {**recipe.train, **changes}, [field.name for field in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise CardError(unknown("training option", str(name), known))
+        check_known("training option", known, *options)
         return cls(**options)
 
     @classmethod

@@ -11,7 +11,7 @@ import torch
 from ..core.episode import Episode
 from ..dialects.base import get_dialect
 from ..dialects.masks import overlap
-from ..errors import CardError, unknown
+from ..errors import CardError, check_known, unknown
 from ..policies.rows import Bools, Ints, TrainingRow
 from ..rewards.registry import TURN
 from .slots.protocols import Signal
@@ -118,9 +118,7 @@ class TurnParts(Signal):
     def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
         for episode in (m.episode for g in groups for m in g.members):
             known = (*TURN, *episode.config.rules.reward.turn_names)
-            for name in self.names:
-                if name not in known:
-                    raise CardError(unknown("part of turns", name, known))
+            check_known("part of turns", known, *self.names)
         return [
             {
                 f"turn_{name}": in_columns(

@@ -13,7 +13,7 @@ from functools import cache
 from math import isfinite
 from typing import Any, Literal, NamedTuple
 
-from ..errors import DialectError, EngineError, unknown
+from ..errors import DialectError, EngineError, check_known
 from ..text import QUERY_CHARACTERS
 from ..types import Passage, Ranking
 from ..web.middleware import HttpError
@@ -109,8 +109,7 @@ ONE_QUERY = frozenset({"zerosearch", "rllm", "browsecomp-plus"})
 
 def dialect(name: str) -> Callable[[Mapping[str, Any], bool], Shape]:
     """The shape chooser of a dialect; ``DialectError`` for an unknown name."""
-    if name not in DIALECTS:
-        raise DialectError(unknown("server dialect", name, DIALECTS))
+    check_known("server dialect", DIALECTS, name, error=DialectError)
     return DIALECTS[name]
 
 

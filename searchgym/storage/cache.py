@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import DataError, unknown
+from ..errors import DataError, check_known
 
 VARIABLE = "SEARCHGYM_CACHE"
 FRESH_S = 600.0
@@ -144,8 +144,7 @@ def clear(kind: str) -> int:
 
 
 def _known(kind: str) -> CacheKind:
-    if kind not in KINDS:
-        raise DataError(unknown("kind of cache", kind, KINDS))
+    check_known("kind of cache", KINDS, kind, error=DataError)
     return KINDS[kind]
 
 

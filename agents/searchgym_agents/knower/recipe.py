@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from searchgym.cards import card
 from searchgym.envs.search import SearchEnv
-from searchgym.errors import DataError, TaskError, unknown
+from searchgym.errors import DataError, TaskError, check_known
 from searchgym.worlds.world import World
 
 Unknown = Literal["search", "abstain", "nothing"]
@@ -34,8 +34,7 @@ class KnowerRecipe:
     """True if taught facts are also taught from object to subject."""
 
     def __post_init__(self) -> None:
-        if self.unknown not in get_args(Unknown):
-            raise DataError(unknown("value of 'unknown'", self.unknown, get_args(Unknown)))
+        check_known("value of 'unknown'", get_args(Unknown), self.unknown, error=DataError)
         for name in ("taught", "shown"):
             if not 0 <= getattr(self, name) <= 1:
                 raise DataError(f"{name} is a share from 0 to 1, got {getattr(self, name)}")

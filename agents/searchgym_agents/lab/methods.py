@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from searchgym.errors import CardError, unknown
+from searchgym.errors import CardError, check_known
 from searchgym.objects import load_known
 from searchgym.policies.scoring import TOKEN_MEASURES
 from searchgym.rl.advantages.base import Coef, DrawingOver
@@ -128,8 +128,7 @@ def table_of(method: str, size: int, known: Sequence[str] | None = None) -> dict
     Raises:
         CardError: an unknown name, or an estimator that needs a signal which nothing provides.
     """
-    if method not in (known := known or methods()):
-        raise CardError(unknown("method", method, known))
+    check_known("method", known or methods(), method)
     if method == BROKEN:
         table = {**read("grpo"), "advantage": {"use": "searchgym_agents.lab.methods:ShuffledTurns"}}
     elif method.startswith("advantage:"):

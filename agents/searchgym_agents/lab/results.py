@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from searchgym import __version__
-from searchgym.errors import CardError, DataError, unknown
+from searchgym.errors import DataError, check_known
 from searchgym.storage.files import read_json, write_whole
 
 
@@ -44,9 +44,7 @@ def chosen(result: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         CardError: nothing is stored of one.
     """
     measured = result["methods"]
-    for name in names:
-        if name not in measured:
-            raise CardError(unknown("stored method", name, measured))
+    check_known("stored method", measured, *names)
     twins = [measured[name]["same_as"] for name in names if "same_as" in measured[name]]
     return {**result, "methods": {name: measured[name] for name in (*names, *twins)}}
 

@@ -25,7 +25,7 @@ import numpy as np
 from searchgym.benchmark.reference_runs import FIRST_SCORING, load
 from searchgym.cards import cards, catalog
 from searchgym.envs.options import Options
-from searchgym.errors import EvaluationError, SearchGymError, unknown
+from searchgym.errors import EvaluationError, SearchGymError, check_known
 from searchgym.evaluation.comparison import BEYOND
 from searchgym.evaluation.intervals import Interval, mean_interval
 from searchgym.evaluation.machine import NOTE
@@ -293,11 +293,9 @@ def ordered(rows: Sequence[Entry], by: str = "set", *, of: str | None = None) ->
     Raises:
         EvaluationError: an unknown column or set; the nearest are named.
     """
-    if by not in SORTS:
-        raise EvaluationError(unknown("column", by, SORTS))
+    check_known("column", SORTS, by, error=EvaluationError)
     if of is not None:
-        if of not in (sets := {row.set for row in rows}):
-            raise EvaluationError(unknown("set", of, sets))
+        check_known("set", {row.set for row in rows}, of, error=EvaluationError)
         rows = [row for row in rows if row.set == of]
     best = sorted(rows, key=lambda r: (r.ceiling, not r.verified, -_mean(r, r.metric)))
     if by == "searches":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from searchgym import Answer, CardError, Search, Task
-from searchgym.errors import unknown
+from searchgym.errors import check_known
 from searchgym.rewards import SCORES, Outcome, in_form, structural, well_formed
 from searchgym.text import answer_words, blocks, cover_match, normalise_answer
 from searchgym.types import Invalid, Turn
@@ -64,9 +64,7 @@ class SweetSpot:
     zones: int = 4
 
     def __post_init__(self) -> None:
-        for name in (self.score, self.success):
-            if name not in SCORES:
-                raise CardError(unknown("score", name, SCORES))
+        check_known("score", SCORES, self.score, self.success)
         if self.zones < 2:
             raise CardError(f"a ladder has at least 2 zones, got {self.zones}")
 
@@ -101,9 +99,7 @@ class SearchLLM:
     delta: float = 0.01
 
     def __post_init__(self) -> None:
-        for name in (*self.must, *self.nice):
-            if name not in SCORES:
-                raise CardError(unknown("score", name, SCORES))
+        check_known("score", SCORES, *self.must, *self.nice)
         if not self.must or not self.nice or not self.delta > 0:
             raise CardError("search_llm needs scores in 'must' and 'nice', and delta above 0")
 

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from searchgym import CardError
-from searchgym.errors import unknown
+from searchgym.errors import check_known
 from searchgym.rewards import REWARDS, TURN, Outcome, Part
 from searchgym.rl import Coef, Floats, Group, Rewards, RewardTransform, Signals
 
@@ -102,8 +102,7 @@ class Best:
     of: str = "evidence"
 
     def __post_init__(self) -> None:
-        if self.of not in TURN:
-            raise CardError(unknown("measure of turns", self.of, TURN))
+        check_known("measure of turns", TURN, self.of)
 
     def turn(self, outcome: Outcome) -> float:
         earlier = (turn.reward_parts.get(self.of, 0.0) for turn in outcome.turns[:-1])
@@ -120,8 +119,7 @@ def of_turns(name: str) -> Callable[[Outcome], float]:
     """
     from searchgym.rewards import make_part
 
-    if name not in REWARDS:
-        raise CardError(unknown("reward part", name, REWARDS))
+    check_known("reward part", REWARDS, name)
     part: Part = make_part(name)
     measure = part.on_turn
     if measure is None:

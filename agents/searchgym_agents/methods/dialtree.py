@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from searchgym import Episode, Search, ToolResult
-from searchgym.errors import unknown
+from searchgym.errors import check_known
 from searchgym.rl import Branching, TurnTree
 from searchgym.seeding import stream
 from searchgym.types import Invalid
@@ -59,9 +59,7 @@ class Pruned(Branching):
             raise ValueError(
                 f"roots is between 1 and size = {size}, width at least 2; got {roots}, {width}"
             )
-        for name in prune:
-            if name not in CHECKS:
-                raise ValueError(unknown("check", name, CHECKS))
+        check_known("check", CHECKS, *prune, error=ValueError)
         self.roots, self.width = roots, width
         self.checks = [CHECKS[name] for name in prune]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from searchgym.envs.mixture import mixture
-from searchgym.errors import CardError, EngineError, unknown
+from searchgym.errors import CardError, EngineError, check_known
 from searchgym.llms.sft import SftConfig
 
 _WORLDS = ("expert", "seeds", "env", "variants", "results")
@@ -46,9 +46,7 @@ class FinetuneRecipe:
             ("demonstrations", self.demonstrations, _WORLDS),
             ("rl", self.rl, _RL),
         ):
-            for key in table:
-                if key not in known:
-                    raise CardError(unknown(f"key of [train.{name}]", key, known))
+            check_known(f"key of [train.{name}]", known, *table)
         for key in ("expert", "env"):
             if key not in self.demonstrations:
                 raise CardError(f"[train.demonstrations] needs {key!r}")
@@ -66,9 +64,7 @@ class FinetuneRecipe:
         values = {key: value for key, value in table.items() if key not in ("use", "env")}
         if "env" in table:  # what the demonstrations are of, instead of the card's worlds
             values["demonstrations"] = shown_in(values.get("demonstrations", {}), table["env"])
-        for key in values:
-            if key not in known:
-                raise CardError(unknown("key of [train]", key, known))
+        check_known("key of [train]", known, *values)
         freeze = values.pop("freeze", ())
         values["freeze"] = (freeze,) if isinstance(freeze, str) else tuple(freeze)
         try:
@@ -79,9 +75,7 @@ class FinetuneRecipe:
     def config(self, seed: int) -> SftConfig:
         """Hyperparameters of the supervised stage."""
         known = [f.name for f in fields(SftConfig)]
-        for key in self.sft:
-            if key not in known:
-                raise CardError(unknown("key of [train.sft]", key, known))
+        check_known("key of [train.sft]", known, *self.sft)
         try:
             return SftConfig(**{"muon_lr": 0.0, "prompt_weight": 0.0, **self.sft, "seed": seed})
         except (TypeError, EngineError) as error:

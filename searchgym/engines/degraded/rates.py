@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-from ...errors import EngineError, unknown
+from ...errors import EngineError, check_known
 from ...objects import is_number
 from ...seeding import Part, derive, unit
 from ...types import CallContext, Failure
@@ -42,8 +42,7 @@ class Rates(NamedTuple):
     def of(cls, values: Mapping[str, float]) -> Self:
         """``EngineError`` for unknown names and for what is no probability."""
         for name, value in values.items():
-            if name not in cls._fields:
-                raise EngineError(unknown("degradation", name, cls._fields))
+            check_known("degradation", cls._fields, name, error=EngineError)
             _probability(name, value)
         return cls(**values)
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EngineError, MissingExtraError, unknown
+from ...errors import EngineError, MissingExtraError, check_known
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -48,11 +48,9 @@ def parameters(kind: str, given: Mapping[str, Any]) -> dict[str, int]:
     Raises:
         EngineError: an unknown kind or number, or a number below 1.
     """
-    if kind not in KINDS:
-        raise EngineError(unknown("dense index", kind, KINDS))
+    check_known("dense index", KINDS, kind, error=EngineError)
     for name, value in given.items():
-        if name not in KINDS[kind]:
-            raise EngineError(unknown(f"number of index {kind!r}", name, KINDS[kind]))
+        check_known(f"number of index {kind!r}", KINDS[kind], name, error=EngineError)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise EngineError(f"{name} of index {kind!r} must be a whole number ≥ 1, got {value!r}")
     return {**KINDS[kind], **given}

@@ -20,7 +20,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ...batching import run_batch
 from ...corpora.corpus import Corpus
-from ...errors import EngineError, unknown
+from ...errors import EngineError, check_known, unknown
 from ...storage.files import parse_json
 from ...storage.store import Store
 from ...types import (
@@ -83,8 +83,7 @@ class RecordedService(Generic[Req, Res]):
         fingerprint: str | None = None,
         store: Store | None = None,
     ) -> None:
-        if mode not in MODES:
-            raise EngineError(unknown("recording mode", str(mode), MODES))
+        check_known("recording mode", MODES, mode, error=EngineError)
         if inner is None and mode != "replay":
             raise EngineError(
                 f"mode {mode!r} needs something to ask: give 'engine', or use mode='replay'"

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...batching import text_and_k
 from ...corpora.corpus import Corpus
-from ...errors import EngineError, unknown
+from ...errors import EngineError, check_known, unknown
 from ...objects import is_number
 from ...types import Charged, Failure, PageSource, Query, Ranking
 from ...utils.http import Client, HttpFailure, HttpRequest
@@ -79,8 +79,7 @@ class RemoteEngine:
         self._headers: dict[str, str] = {}
         secret = ""
         if provider is not None:
-            if provider not in PROVIDERS:
-                raise EngineError(unknown("web provider", provider, PROVIDERS))
+            check_known("web provider", PROVIDERS, provider, error=EngineError)
             self._provider = PROVIDERS[provider]
             self._credentials = self._provider.credentials(key_env)
             secret = self._credentials.key

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from ...batching import retried
 from ...corpora.corpus import Corpus
-from ...errors import EngineError, unknown
+from ...errors import EngineError, check_known
 from ...llms.base import Completion, Generator, GenRequest, Sampling
 from ...llms.registry import Cached, build_generator
 from ...seeding import derive, unit
@@ -110,10 +110,8 @@ class SimulatedEngine:
         corpus: Corpus | None = None,
         threshold: float = 0.5,
     ) -> None:
-        if style not in STYLES:
-            raise EngineError(unknown("prompt style", str(style), STYLES))
-        if aliases not in ALIASES:
-            raise EngineError(unknown("choice of aliases", str(aliases), ALIASES))
+        check_known("prompt style", STYLES, style, error=EngineError)
+        check_known("choice of aliases", ALIASES, aliases, error=EngineError)
         if (
             retries < 0
             or temperature < 0

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from ...errors import CardError, unknown
+from ...errors import CardError, check_known
 from ...objects import from_spec
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
@@ -256,8 +256,7 @@ def make(slot: SlotName, spec: Any) -> Any:
     Raises:
         CardError: an unknown name or option, or an object that does not fit the slot.
     """
-    if slot not in REGISTRY:
-        raise CardError(unknown("slot", slot, REGISTRY))
+    check_known("slot", REGISTRY, slot)
     base, method = BASES[slot]
     if isinstance(spec, type):
         raise CardError(f"the slot {slot!r} holds an object, not a class: write {spec.__name__}(…)")

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from searchgym.errors import CardError, unknown
+from searchgym.errors import check_known
 
 from ..learning_results import NOTHING
 from ..results import resumed
@@ -43,8 +43,7 @@ def measure_arm(arm: Arm, seed: int) -> dict[str, Any]:
     Raises:
         CardError: an unknown measure.
     """
-    if arm.measure not in MEASURES:
-        raise CardError(unknown("measure", arm.measure, MEASURES))
+    check_known("measure", MEASURES, arm.measure)
     return dict(MEASURES[arm.measure](seed, **arm.options))
 
 
@@ -54,9 +53,7 @@ def chosen(names: Sequence[str] | None) -> list[Ordering]:
     Raises:
         CardError: an unknown name.
     """
-    for name in names or ():
-        if name not in ORDERINGS:
-            raise CardError(unknown("ordering", name, ORDERINGS))
+    check_known("ordering", ORDERINGS, *(names or ()))
     return [ORDERINGS[name] for name in names or ORDERINGS]
 
 

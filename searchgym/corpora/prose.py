@@ -42,8 +42,19 @@ MEDIAN, SPREAD = 68.0, 0.6
 """Of the drawn number of words a page (HotpotQA's passages: median 80, mean 89)."""
 _TWICE = 0.2
 """Share of facts that a page says a second time."""
+_JOINED = 0.4
+"""Share of sentences that are joined to the one before."""
+_CONNECTIVES = (", and ", ", and ", ", while ", "; ")
+_OPENINGS = frozenset(
+    "He She It They His Her Its Their The A An In On At For By After Before From With During "
+    "Between Until Around Within Since Following As Under Over Throughout Early Late".split()
+)
+"""First words that are no names."""
+_QUOTED = ("film", "book", "album", "tv_series", "paper")
+"""Types whose names stand in quotation marks on about half of the pages."""
 _MARK = 0xE000  # a private character stands for the objects of the page's k-th property
 _MARKED = re.compile("([\ue000-\ue0ff])")
+_WORD = re.compile(r"\w+")
 _SLOT = re.compile(r"\{([^{}]*)\}")
 _FILLED = re.compile(r"(?:\b([Aa]) )?\{([^{}]*)\}")
 _BEFORE = re.compile(r"(?:^| )[Aa] $")
@@ -182,7 +193,7 @@ class _Grammar:
 
 def _invented(world: World, seed: int) -> dict[str, list[str]]:
     """Names that no entity has a word of, by slot."""
-    taken = {word for names in (world.names, world.alias_of) for n in names for word in n.split()}
+    taken = {w for names in (world.names, world.alias_of) for n in names for w in _WORD.findall(n)}
     pools: dict[str, list[str]] = {}
     for slot, kinds in _INVENTED.items():
         rng = stream(seed, "prose", slot)
@@ -251,6 +262,12 @@ class _Page:
         self.year = self._years(sorted(years))
         self.places = list(self.groups)
         self.used: dict[str, set[int]] = {}
+        quoted = _QUOTED if self.draw() < 0.55 else ()
+        schema = world.schema
+        self.quoted = [
+            schema.properties[schema.property_index(name)].target in quoted for name in self.places
+        ]
+        self.title = f'"{self.name}"' if self.type.name in quoted else self.name
 
     def _years(self, years: list[int]) -> tuple[int, int]:
         """The years in which details may lie: of a life's middle, or after a beginning."""
@@ -290,8 +307,20 @@ class _Page:
         for sentence in extra:
             sentences.insert(1 + int(self.draw() * len(sentences)), sentence)
         short = self.name.rpartition(" ")[2]
-        text = " ".join(sentences).replace(NAME, self.name).replace(SHORT, short)
+        text = " ".join(self._run_on(sentences)).replace(NAME, self.title).replace(SHORT, short)
         return self._marked(text)
+
+    def _run_on(self, sentences: list[str]) -> list[str]:
+        out = sentences[:1]
+        for text in sentences[1:]:
+            first, last = text.partition(" ")[0], out[-1]
+            named = first[:1] in (NAME, SHORT) or _MARKED.match(first)
+            if (first in _OPENINGS or named) and self.draw() < _JOINED and "; " not in last:
+                text = text if named else text[0].lower() + text[1:]
+                out[-1] = last[:-1] + self.pick(_CONNECTIVES) + text
+            else:
+                out.append(text)
+        return out
 
     def _normal(self) -> float:
         return sum(self.draw() for _ in range(12)) - 6.0
@@ -304,7 +333,7 @@ class _Page:
         # Mostly in the schema's order, as lives are told
         rank = {name: i + 4 * self.draw() for i, name in enumerate(self.left)}
         self.left.sort(key=rank.__getitem__)
-        opening = self.name
+        opening = self.title
         if self.alias:
             form = self.type.alias
             opening = self.alias if form == "full" else opening
@@ -418,15 +447,17 @@ class _Page:
             if _BEFORE.search(out[-1]):
                 out[-1] = out[-1][:-1] + indefinite(surfaces[0])
                 at += len(indefinite(surfaces[0])) - 1
+            mark = '"' if self.quoted[place] else ""
+            at += len(mark)
             spots, where = [], at
             for i, surface in enumerate(surfaces):
                 if i:
-                    where += 5 if i == len(surfaces) - 1 else 2
+                    where += (5 if i == len(surfaces) - 1 else 2) + 2 * len(mark)
                 spots.append((where, where + len(surface)))
                 where += len(surface)
             spans.setdefault(place, spots)
-            out.append(listed(surfaces))
-            at = where
+            out.append(listed([mark + surface + mark for surface in surfaces]))
+            at = where + len(mark)
         flat = [spot for place in range(len(self.places)) for spot in spans[place]]
         return "".join(out), flat
 

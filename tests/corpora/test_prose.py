@@ -1,0 +1,50 @@
+"""Worlds in connected prose: names that no entity has, the same page in every chunk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from searchgym.corpora import render
+from searchgym.corpora.prose import ProseRenderer
+from searchgym.errors import WorldError
+from searchgym.worlds import generate, load_schema
+from tests.worlds.shipped import world_from_card
+
+
+@pytest.mark.parametrize("name", ["encyclopedia-v1", "research-v1"])
+def test_details_name_nothing_of_the_world(name: str) -> None:
+    world = world_from_card(name, entities=900, seed=1)
+    known = {w for n in (*world.names, *world.alias_of) for w in re.findall(r"\w+", n)}
+    pools = ProseRenderer(world)._grammar._names
+    for slot in ("family", "place", "word", "given"):
+        assert len(pools[slot]) > 500
+        assert not known & set(pools[slot])
+
+
+@pytest.mark.parametrize("name", ["encyclopedia-v1", "research-v1"])
+def test_a_page_is_the_same_in_every_chunk(name: str) -> None:
+    world = world_from_card(name, entities=300, seed=1)
+    renderer = ProseRenderer(world, wording_seed=5, phrasing="heldout")
+    assert renderer.chunk(10, 12).texts == renderer.chunk(0, 40).texts[10:12]
+
+
+def test_a_grammar_that_cannot_end_or_misses_a_symbol_is_told(tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text('extends = "research"\n', encoding="utf-8")
+    (tmp_path / "prose.toml").write_text(
+        '[prose]\nlab = ["{dale}"]\nlab_heldout = ["{x}"]\nx = ["{lab}"]\nx_heldout = ["b"]\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(WorldError, match=r"unknown symbol 'dale'.*never end: lab, x"):
+        load_schema(tmp_path)
+
+
+def test_a_side_speaks_in_words_of_its_own() -> None:
+    world = generate(load_schema("encyclopedia-v1"), entities=600, seed=0)
+    train, heldout = (
+        {re.sub(r"\W+", " ", s) for p in render(world, phrasing=side) for s in p.text.split(". ")}
+        for side in ("train", "heldout")
+    )
+    assert len(train & heldout) < 0.02 * len(train)

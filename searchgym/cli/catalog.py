@@ -24,7 +24,6 @@ from .output import (
     JsonFlag,
     console,
     cut,
-    markdown_table,
     print_facts,
     print_json,
     print_lines,
@@ -168,7 +167,6 @@ def list_all(
         str | None, typer.Argument(metavar="KIND", help=f"{', '.join(KINDS)} or all.")
     ] = None,
     long: Annotated[bool, typer.Option("--long", "-l", help="A table with all columns.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List environments, corpora, agents, recipes, engines, dialects, rewards and systems.
@@ -182,9 +180,6 @@ def list_all(
     titles = {kind: TITLES.get(kind, kind.capitalize()) for kind in KINDS}
     if as_json:
         print_json(rows_of)
-    elif markdown:
-        parts = [f"### {titles[k]}\n\n{markdown_table(r)}" for k, r in rows_of.items() if r]
-        print("\n\n".join(parts))
     else:
         for place, kind in enumerate(["envs"] if what is None else rows_of):
             if place:

@@ -246,18 +246,6 @@ def counted(number: int, one: str, more: str = "") -> str:
     return f"{number:,} {one if number == 1 else more or f'{one}s'}"
 
 
-def markdown_table(rows: Sequence[Row]) -> str:
-    """Rows as a Markdown table."""
-    names = list(rows[0])
-    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    lines += ["| " + " | ".join(_markdown(row.get(n)) for n in names) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def _markdown(value: Any) -> str:
-    return cell(value).replace("|", "\\|").replace("\n", " ")
-
-
 class ProgressBar:
     """A progress bar: called with how many more are done."""
 

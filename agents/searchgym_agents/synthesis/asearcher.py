@@ -126,13 +126,13 @@ def fuzz(
 ) -> ConstraintGraph | None:
     """Make a value or a name vague."""
     exact = [i for i, n in enumerate(graph.nodes) if n.given]
+    values = [i for i in exact if (p := graph.nodes[i].prop) >= 0 and not ctx.prop(p).categories]
+    exact = values or [i for i in exact if graph.nodes[i].prop < 0]
     if not exact:
         return None
     place = pick(rng, exact)
     node = graph.nodes[place]
     if node.prop >= 0:
-        if ctx.prop(node.prop).value == "category":
-            return None
         values = ctx.lookup.values_of(node.prop)
         at = values.index(node.value)
         below, above = rng.integers(1, width + 1, 2).tolist()

@@ -153,7 +153,7 @@ def _domains(ctx: Context, graph: ConstraintGraph) -> list[set[int]]:
             after = after & known[far] if far in known else after
         if far not in known or len(after) < len(known[far]):
             known[far] = after
-            due |= {(e, far) for e in graph.around(far) if e != edge}
+            due |= {(e, far) for e in graph.around(far)}
     return [known[i] for i in range(len(graph.nodes))]
 
 

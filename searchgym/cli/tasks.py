@@ -69,7 +69,7 @@ def make(
     from ..corpora.data import descriptions, write_records
     from ..engines import build_engine
     from ..envs.options import Options
-    from ..envs.sources import text_source
+    from ..envs.sources import rules_for, text_source
     from ..errors import TaskError
     from ..llms.registry import build_generator
     from ..tasks.grounded import Writer, findable, ground
@@ -101,6 +101,7 @@ def make(
         made = ground(
             found, counts, proof.search, name=found.name, seed=seed, split=split,  # type: ignore[arg-type, attr-defined]
             at_most=True, descriptions=descriptions(found.name, data_dir), writer=worder,
+            rules=rules_for(found),
         )  # fmt: skip
         tasks = made.tasks
         if other is not None:

@@ -163,6 +163,15 @@ def text_source(source: Any, options: Options) -> Corpus | None:
                     options.data_dir)[0]  # fmt: skip
 
 
+def rules_for(corpus: Corpus) -> str:
+    """The rules of a corpus' language, told by its commonest words; English where there are none of
+    its own."""
+    from ..engines.languages import language_of
+
+    found = language_of(passage.text for passage in islice(corpus, 500))
+    return found if found in ("spanish", "french") else "english"
+
+
 def _asked_of_text(corpus: Corpus, options: Options) -> Components:
     """Questions that rules make of a corpus' text; without the passages that the unanswerable ones
     lack."""
@@ -188,6 +197,7 @@ def _asked_of_text(corpus: Corpus, options: Options) -> Components:
         split=split,  # type: ignore[arg-type]
         at_most=bool(options.tasks.get("at_most")),
         descriptions=descriptions(corpus.name, options.data_dir),
+        rules=rules_for(corpus),
     )
     if made.withheld:
         corpus = Corpus(corpus.name, [p for p in corpus if p.id not in made.withheld])
@@ -299,7 +309,8 @@ def facts_of(name: str, data_dir: Any = None) -> TextFacts:
     found = text_source(folder, Options(corpus=name, data_dir=data_dir))
     if found is None:
         raise CardError(f"{name} is a generated world; engine='graph' knows its facts as they are")
-    return read_facts(found, name=found.name, descriptions=descriptions(found.name, data_dir))
+    return read_facts(found, name=found.name, descriptions=descriptions(found.name, data_dir),
+                      rules=rules_for(found))  # fmt: skip
 
 
 KG_TASKS = {"simple": 100, "chain": 100}

@@ -14,51 +14,13 @@ import searchgym
 from searchgym.cli import build
 from searchgym.engines import build_engine
 from searchgym.errors import CardError, TaskError
-from searchgym.tasks.grounded import FAMILIES, GroundedTasks, ground, read_facts
+from searchgym.tasks.grounded import GroundedTasks, ground, read_facts
 from searchgym.tasks.grounded.language import language
 from searchgym.tasks.grounded.pages import Pages, TextPage
 from searchgym.text import normalise_answer
 from searchgym.types import Passage
 
-FILMS = (
-    "Glass Orchard", "Night Ferry", "Paper Harbour", "Silent Meadow", "Copper Sky", "Low Tide",
-    "Winter Clock", "Red Lantern", "Empty Chair", "Long Road", "Blue Kettle", "Stone Bread",
-)  # fmt: skip
-PEOPLE = ("Ida Holm", "Tom Reed", "Ana Solberg", "Karl Winther", "Mira Castell", "Jon Abbas")
-TOWNS = ("Port Vale", "Eastmere", "Halden Bay", "Norwick", "Sandhaven", "Ulmstead")
-
-
-def corpus() -> list[Passage]:
-    """Twelve films by six people who were born in six towns: all of them invented."""
-    texts = {}
-    for i, film in enumerate(FILMS):
-        maker = PEOPLE[i % 6]
-        texts[f"{film} (film)"] = (
-            f"{film} is a {1950 + 3 * i} drama film directed by {maker} and released by Lumen"
-            f" Pictures. It won the Amber Lion at the festival of that year, after {maker} had cut"
-            f" it twice in a barn of {TOWNS[i % 6]}."
-        )
-    for i, person in enumerate(PEOPLE):
-        texts[person] = (
-            f"{person} (born {3 + i} May {1920 + 2 * i}) is a Danish director who worked with Lumen"
-            f" Pictures. {person.split()[-1]} was born in {TOWNS[i]}, where the barn near the"
-            f" lighthouse still stands. The director was educated at the Royal Weaver School."
-        )
-    for i, town in enumerate(TOWNS):
-        texts[town] = (
-            f"{town} is a town in Denmark. The population of the town was {4000 + 137 * i} in 2011,"
-            f" and its lighthouse was built in {1850 + i}. It lies beside a barn."
-        )
-    return [Passage(f"p{i}", t, text, "") for i, (t, text) in enumerate(texts.items())]
-
-
-def made_of(passages: list[Passage], **options: object) -> GroundedTasks:
-    from searchgym.corpora import Corpus
-
-    search = build_engine("bm25", Corpus("films", passages)).search
-    settings = {"at_most": True, "per_page": 6, **options}
-    counts = settings.pop("counts", dict.fromkeys(FAMILIES, 12))
-    return ground(passages, counts, search, name="films", **settings)  # type: ignore[arg-type]
+from .films import corpus, made_of
 
 
 @pytest.fixture(scope="module")
@@ -245,3 +207,29 @@ def test_a_namesake_is_no_entity_of_the_graph() -> None:
     }
     with pytest.raises(TaskError, match="no sentence"):
         read_facts([Passage("a", "Heat", "nothing here", "")])
+
+
+@pytest.mark.parametrize(
+    ("rules", "text", "asked", "answer"),
+    [
+        ("spanish", "Ida Holm fue una pintora danesa que pintó barcos. Ida Holm nació el 3 de mayo "
+         "de 1920 en Puerto Vale y murió en Norwick.", "¿Dónde murió Ida Holm?", "Norwick"),
+        ("french", "Ida Holm, née le 3 mai 1920 à Port Vale et morte à Norwick, est une peintre "
+         "danoise qui a peint des bateaux dans le port.", "Où est mort Ida Holm ?", "Norwick"),
+    ],
+)  # fmt: skip
+def test_other_languages_are_tables(rules: str, text: str, asked: str, answer: str) -> None:
+    passages = [Passage("p", "Ida Holm", text, "")]
+    titles = {"death_place": ("¿Dónde murió", "Où est mort", "Quel est le lieu de la mort")}
+    made = [
+        task
+        for seed in range(8)
+        for split in ("train", "dev", "test")
+        for task in made_of(passages, counts={"fact": 4}, rules=rules, seed=seed, split=split).tasks
+    ]
+    found = {task.question.lower().strip("¿? "): task.answers[0] for task in made}
+    assert any(q.startswith(tuple(t.lower().strip("¿") for t in titles["death_place"]))
+               for q in found), asked  # fmt: skip
+    assert answer in found.values()
+    with pytest.raises(TaskError, match=f"in {rules}"):
+        made_of(passages, counts={"bridge": 1}, rules=rules)

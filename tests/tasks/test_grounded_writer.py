@@ -16,7 +16,7 @@ from searchgym.tasks.grounded import Writer
 from searchgym.text import normalise_answer
 from searchgym.types import Failure
 
-from .test_grounded import corpus, made_of
+from .films import corpus, made_of
 
 
 class Extractive:

@@ -76,23 +76,26 @@ def ground(
         at_most: Take fewer tasks where there are not so many, instead of an error.
         descriptions: Passage id → what its page is about in a few words, where that is known.
         per_page: Most tasks that end on one page.
-        rules: A language's.
+        rules: A language's: english, spanish or french.
         writer: Words the questions; those that fail the same checks or its round trip are left
             out.
 
     Raises:
         TaskError: an unknown family, a number that is not positive, or too few tasks.
     """
+    spoken = language(rules)
+    known = spoken.families or FAMILIES
     for family, number in counts.items():
-        if family not in FAMILIES:
-            raise TaskError(unknown("family of questions from text", str(family), FAMILIES))
+        if family not in known:
+            what = f"family of questions from text in {rules}"
+            raise TaskError(unknown(what, str(family), known))
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise TaskError(f"{family}: expected a number of tasks, got {number!r}")
     if split not in SHARES:
         raise TaskError(unknown("split", split, SHARES))
     if not any(counts.values()):
         return GroundedTasks((), frozenset(), {}, {})
-    pages = Pages(passages, language(rules), descriptions)
+    pages = Pages(passages, spoken, descriptions)
     builder = _Builder(pages, search, split, seed, per_page, writer)
     kept: list[tuple[str, Item, tuple[str, ...]]] = []
     # Pages that are withheld serve no other question: those that need them are made last.

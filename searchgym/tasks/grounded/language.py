@@ -41,8 +41,10 @@ class Language:
 
     def __init__(self, table: Mapping[str, Any]) -> None:
         spans = table["spans"]
+        self.families: tuple[str, ...] = tuple(table.get("families", ()))
+        """Families of questions that the table has forms for; empty: all."""
         month, year = spans["months"], f"(?:{spans['year']})"
-        day = r"\d{1,2}"
+        day, of = r"\d{1,2}", spans.get("date_of", "")
         word = f"(?:{spans['initial']})"
         name = rf"(?:{word}(?: (?:(?:{spans['joins']}) )?{word})*(?:,? (?:Jr|Sr)\.)?)"
         nation = "(?:" + "|".join(sorted(spans["nations"], key=len, reverse=True)) + ")"
@@ -54,7 +56,8 @@ class Language:
             "month": f"(?:{month})",
             "nation": rf"(?:{nation}(?:[ -]{nation})?(?! Catholic))",
             "date": (
-                rf"(?:{day} (?:{month}),? \d{{4}}|(?:{month}) {day},? \d{{4}}|(?:{month}) \d{{4}})"
+                rf"(?:{day} {of}(?:{month}),? {of}\d{{4}}|(?:{month}) {day},? \d{{4}}"
+                rf"|(?:{month}) {of}\d{{4}})"
             ),
         }
         self._parts = parts
@@ -71,9 +74,14 @@ class Language:
         self.phrases: Mapping[str, Any] = table["phrases"]
         verb = self.phrases["is"]
         self.predicate = re.compile(
-            rf"(?<= )(?:{verb}) (?:an? |the |one of the )(?P<predicate>[^.;]+)"
+            rf"(?<= )(?:{verb}) (?:{self.phrases['determiner']})(?P<predicate>[^.;]+)"
         )
         self.is_verb = re.compile(rf",? (?:{verb}) ")
+        self.opening = re.compile(rf"\"?[^.,;]{{0,70}}?\"?(?=[ ,]*\(|,? (?:{verb}) )")
+        self.indefinite, self.definite = tuple(spans["indefinite"]), tuple(spans["definite"])
+        self.conjunction: str = spans["conjunction"]
+        self.noun_first: bool = spans.get("noun_first", False)
+        self.own = re.compile(self.phrases["own"])
         self.ends = re.compile(rf" (?:{self.phrases['ends']})\b|,|;|\(|$")
         self.subordinate = re.compile(rf"\b(?:{self.phrases['subordinate']})\b")
         self.cut = re.compile(rf" (?!(?:{self.phrases['follow']}|{self.phrases['ends']})\b)[a-z]")
@@ -109,6 +117,9 @@ class Language:
     def group(self, phrase: str) -> tuple[str, str, str]:
         """Group, kind and last noun of a noun phrase: ``("work", "film", "comedy")``; the first two
         are empty for a noun of no group."""
+        if self.noun_first:
+            noun = phrase.split()[0].lower() if phrase else ""
+            return (*self.groups.get(noun, ("", "")), noun)
         last = phrase.split()[-1].lower() if phrase else ""
         if self.groups.get(last, ("",))[0] == "person":  # "film and television director"
             return "person", "person", last

@@ -11,7 +11,10 @@ from ...text import bare_title, normalise_answer
 from ...types import Passage
 from .language import Language, Relation
 
-OF_ANOTHER = re.compile(r"\b(?:of|to|for|from)\b(?:(?!,| and ).)*$")
+OF_ANOTHER = re.compile(
+    r"\b(?:of|to|for|from)\b(?:(?!,| and ).)*$"
+    r"|\b(?:of|for|by|with) [^,]{1,60}, (?:an?|the) [^,]{1,60}$"
+)
 """Before a statement that is made of something else: "the soundtrack of a film directed by …"."""
 PERSONS = frozenset({"person"})
 LONGEST = 400
@@ -86,14 +89,14 @@ def tidy(text: str) -> str:
 def subject_end(page: TextPage, place: int, rules: Language) -> int:
     """Length of a sentence's subject if it is the page's own, else -1."""
     sentence, name = page.sentences[place], page.name
-    if sentence.startswith(("A ", "An ")) and not name.startswith(("A ", "An ")):
+    if sentence.startswith(rules.indefinite) and not name.startswith(rules.indefinite):
         return -1  # a kind of thing, of which no place or date can be asked
     for form in (name, *(f"{article} {name}" for article in rules.articles), f'"{name}"'):
         if sentence.startswith(form) and not sentence[len(form) : len(form) + 1].isalnum():
             owner = sentence[len(form) :].startswith(("'s", "’s"))
             return -1 if owner else len(form)
     if place == 0:
-        found = re.match(r"\"?[^.,;]{0,70}?\"?(?=[ ,]*\(|,? (?:is|was|are|were) )", sentence)
+        found = rules.opening.match(sentence)
         common = {word for word in name.split() if word[0].islower() and len(word) > 3}
         words = set(_words(found[0])) if found else set()
         own = _words(name.split(",")[0])
@@ -101,7 +104,7 @@ def subject_end(page: TextPage, place: int, rules: Language) -> int:
             return -1  # "Sinn Féin Front Bench": the sentence is about Sinn Féin
         return found.end() if found and set(_words(name)) & words and common <= words else -1
     pronouns = [p for p in rules.pronouns if (p in rules.persons) == (page.group == "person")]
-    for opening in (*pronouns, f"The {page.noun}" if page.noun else ""):
+    for opening in (*pronouns, *(f"{the}{page.noun}" for the in rules.definite if page.noun)):
         if opening and sentence.startswith(opening) and _ends_word(sentence, len(opening)):
             return -1 if rules.expletive.match(sentence) else len(opening)
     last = name.split()[-1]
@@ -229,7 +232,7 @@ class Pages:
                     continue
                 if not relation.of or page.group in relation.of:
                     self._match(page, relation, place, rest)
-        if page.about >= 0 and page.nation:
+        if page.about >= 0 and page.nation and "nationality" in self.rules.relations:
             if page.group in self.rules.relations["nationality"].of:
                 nation = self.rules.nation
                 named = nation.findall(self.rules.noun_phrase(page.predicate))
@@ -279,7 +282,7 @@ class Pages:
         if not self._whole(page, value, after):
             return
         name = rules.name.pattern
-        listed = re.match(rf'(?:,?(?: and| or|,)? "?{name}"?)*', after)
+        listed = re.match(rf'(?:,?(?:{rules.conjunction}|,)? "?{name}"?)*', after)
         others = tuple(rules.name.findall(listed[0])) if listed and relation.several else ()
         if relation.several and after.startswith(" as "):  # "stars A as B and C as D"
             others += tuple(re.findall(rf"(?:,| and) ({name}) as ", after[:LONGEST]))
@@ -288,7 +291,7 @@ class Pages:
                 return  # a first name: "Michael and Peter Spierig"
             value = re.sub(r"^(\S+ \S.*?) of .*", r"\1", value)
         alone = relation.several or relation.time
-        if not alone and re.match(rf",? (?:and )?{name}", after):
+        if not alone and re.match(rf",?(?:{rules.conjunction})? {name}", after):
             return  # one of several
         page.facts[relation.name] = TextFact(relation.name, value, place, others)
 

@@ -90,7 +90,8 @@ class Questions:
         label = re.search(r"\(([^()]*)\)$", page.title)
         if label:  # somewhere there is another of that name
             known = label[1].split()[-1].lower() in self.rules.groups
-            return f"the {label[1]} {page.name}" if known else None
+            told = self.rules.phrases["labelled"]
+            return told.format(label=label[1], name=page.name) if known else None
         return page.name if len(self.pages.by_name[page.name.lower()]) == 1 else None
 
     def sentence(self, question: str) -> str:
@@ -99,7 +100,7 @@ class Questions:
             rf"\bon (?={self.rules.year.pattern}\b)", "in ", " ".join(question.split())
         )
         question = (question[0].upper() + question[1:]).replace(" ,", ",")
-        return question.lower().rstrip("?.") if self.rng.random() < 0.12 else question
+        return question.lower().strip("¿?. ") if self.rng.random() < 0.12 else question
 
     def answers(self, page: TextPage, fact: TextFact) -> tuple[str, ...]:
         """Accepted forms: the value, its town, the other members of a list, each of a page's
@@ -169,12 +170,13 @@ class Questions:
         if not subject or fact is None:
             return None
         relation = self.rules.relations[fact.relation]
-        if self.rng.random() < 0.25 and page.noun and relation.clause:
+        if relation.clause and page.noun and self.rng.random() < 0.25:
             told = self.described(page)
             question = self.form(self.rules.phrases["title"], d=told)
             return Item(self.sentence(question), (page.name,), (page,), "title") if told else None
         question = self.form(relation.ask, S=subject, k=self.noun(page))
-        if relation.time and self.rules.date.search(fact.value) and self.rng.random() < 0.3:
+        dated = relation.time and "year_of" in self.rules.phrases
+        if dated and self.rules.date.search(fact.value) and self.rng.random() < 0.3:
             for opening in self.rules.phrases["when"]:
                 if question.startswith(opening):
                     question = self.rules.phrases["year_of"] + question.removeprefix(opening)
@@ -193,7 +195,7 @@ class Questions:
                 continue
             body = re.sub(r" ?\([^()]*\)", "", sentence[end:])
             spans = self.spans(body, page)
-            if not spans or re.search(r"\b(?:he|she|his|her|their|its|this|these)\b", body[:25]):
+            if not spans or self.rules.own.search(body[:25]):
                 continue
             start, stop = spans[int(self.rng.integers(len(spans)))]
             return self._gap(page, str(subject), body, start, stop)
@@ -266,7 +268,7 @@ class Questions:
             asked = blank["page"].format(k=self.noun(named))
         else:
             asked = blank["person"] if re.search(phrases["before_person"], before) else ""
-        before = re.sub(r"\bthe ?$", "", before)
+        before = re.sub(rf"\b(?:{'|'.join(rules.definite)})$", "", before, flags=re.I)
         if not after and before.strip() in ("is", "was", "are", "were"):
             return None
         if not before.startswith((" ", ",")):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -114,9 +115,11 @@ class _Member(nn.Module):
             # Answers outnumber searches: without a head start a second search is hardly ever tried.
             self.heads.bias.copy_(torch.tensor([0.8, 0.0]))
 
-    def forward(self, rows: Tensor, is_search: Tensor, states: Segments) -> Tensor:
-        """(N,) logits of N rows, the candidates of several states."""
-        first = nn.functional.gelu(self.drop(self.rows(rows)))
+    def forward(
+        self, rows: Tensor, is_search: Tensor, states: Segments, bits: Tensor | None = None
+    ) -> Tensor:
+        """(N,) logits of N rows, the candidates of several states; ``bits``: dropout's."""
+        first = nn.functional.gelu(self.drop(self.rows(rows), bits))
         mean = states.sum(first) / states.sizes[:, None]
         context = self.pool(torch.cat([mean, states.top(first)], 1))
         logits = self.heads(nn.functional.gelu(self.hidden(first) + states.spread(context)))
@@ -131,13 +134,19 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Entries of ``x`` or 0, scaled so that their mean stays; ``x`` outside training."""
+    def draw(self, entries: int) -> Tensor | None:
+        """Random bits for as many entries, by PyTorch's generator; None outside training."""
         if not self.training or not self.p:
+            return None
+        words = torch.empty(-(-entries // 4), dtype=torch.int64).random_(-(2**63), None)
+        return words.view(torch.int16)[:entries]
+
+    def forward(self, x: Tensor, bits: Tensor | None = None) -> Tensor:
+        """Entries of ``x`` or 0, scaled so that their mean stays; ``x`` outside training."""
+        bits = self.draw(x.numel()) if bits is None else bits
+        if bits is None:
             return x
-        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-        bits = words.view(torch.int16)[: x.numel()].view(x.shape).to(x.device)
-        kept = bits >= round(self.p * 2**16) - 2**15
+        kept = bits.view(x.shape).to(x.device) >= round(self.p * 2**16) - 2**15
         return x * kept.to(x.dtype).mul_(1 / (1 - self.p))
 
 
@@ -186,10 +195,19 @@ class CandidateScorer(nn.Module):
 
         ``rows`` (N, F) features, ``state`` (N,) which of the ``states`` each row belongs to.
         """
+        return torch.stack([network() for network in self.networks(rows, state, states)])
+
+    def networks(self, rows: Tensor, state: Tensor, states: int) -> list[Callable[[], Tensor]]:
+        """The networks on these candidates, each to be called for its logits (N,), in any order or
+        thread: what chance decides is drawn before."""
         is_search = rows[:, :SEARCH_FORMS].sum(1) > 0.5
         rows = ((rows - self.mean) * self.scale).clamp(-6, 6)
         segments = Segments(state, states)
-        return torch.stack([member(rows, is_search, segments) for member in self.members])
+        entries = len(rows) * int(self.config["width"])
+        return [
+            partial(member, rows, is_search, segments, member.drop.draw(entries))  # type: ignore[union-attr,operator]
+            for member in self.members
+        ]
 
     def forward(self, rows: Tensor, state: Tensor, states: int) -> Tensor:
         """Logits (N,): the mean of ``each``."""

@@ -32,7 +32,7 @@ from searchgym.storage.checkpoint import (
     under,
     write_state,
 )
-from searchgym.utils.hardware import one_blas_thread, one_thread
+from searchgym.utils.hardware import one_blas_thread, one_thread, side_by_side
 
 from .arena import Arena, GreedyPoint, Node, play_greedily
 from .encoder import Progress
@@ -301,17 +301,18 @@ class CandidateTrainer:
         return np.split(logp.numpy(), starts[1:])
 
     # -- learning --------------------------------------------------------------------------------
-    @one_thread()
     def _step(self, nodes: Sequence[Node], done: float) -> None:
+        """One step of every network, which is a policy of its own until they vote: side by side in
+        as many threads as PyTorch has."""
         config, count = self.config, len(nodes)
         rows, state, starts = stack([n.features for n in nodes])
         self.model.train()
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive(config.seed, "dropout", self.updates))
-            logits = self.model.each(rows, state, count)
-        total = logits.new_zeros(())
-        for own in logits:  # each network is a policy of its own until they vote
-            logp = segment_log_softmax(own, state, count)
+            networks = self.model.networks(rows, state, count)
+
+        def descend(network: Callable[[], Tensor]) -> None:
+            logp = segment_log_softmax(network(), state, count)
             policy = np.split(logp.detach().exp().numpy(), starts[1:])
             worth = np.concatenate(action_values(nodes, policy, self.tree, self.weights(done)))
             adv = enumerated_advantages(torch.from_numpy(worth), logp, state, count)
@@ -320,15 +321,18 @@ class CandidateTrainer:
                 aggregate="seq-mean-token-sum", sequences=count,
             )  # fmt: skip
             entropy = -(logp.exp() * logp).sum() / count
-            total = total + loss - config.entropy * (1 - done) * entropy
-        self._descend(total, done)
+            (loss - config.entropy * (1 - done) * entropy).backward()
 
-    def _descend(self, loss: Tensor, done: float) -> None:
+        self.optimizer.zero_grad()
+        with side_by_side(len(networks)) as mapped:
+            list(mapped(descend, networks))
+        self._descend(done)
+
+    @one_thread()
+    def _descend(self, done: float) -> None:
         config = self.config
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = config.lr * min(1.0, (self.updates + 1) / 20) * (1 - 0.9 * done)
-        self.optimizer.zero_grad()
-        loss.backward()
         for member in self.model.members:
             torch.nn.utils.clip_grad_norm_(member.parameters(), 1.0)
         self.optimizer.step()

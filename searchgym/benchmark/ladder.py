@@ -27,7 +27,7 @@ HOME, WORLD, WORDING = "source world", "held-out world", "held-out wording"
 
 TEXT = "vital"
 """Corpus of the rungs of real text."""
-REAL_TEXT, OTHER_QUESTIONS = "real text", "real text, other questions"
+REAL_TEXT, OTHER_QUESTIONS = "real text", "real text, others"
 ASKED: Mapping[str, Any] = {"fact": 150, "gap": 150, "bridge": 50, "at_most": True}
 """Questions made of its text, by family; a training asks these families, too."""
 OTHERS: Mapping[str, Any] = {

@@ -28,7 +28,7 @@ from searchgym_agents.smollm.demonstrations import (
 from searchgym_agents.smollm.recipe import FinetuneRecipe
 from searchgym_agents.smollm.run import SFT, finish, rewarded, teach
 from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
-from tests.envs.test_mixture import notes  # noqa: F401  (a fixture)
+from tests.envs.own import notes  # noqa: F401  (a fixture)
 from tests.experts.world import KEYWORDS
 from tests.llms import tiny
 from tests.smollm.tables import RENDERER, table

@@ -81,7 +81,20 @@ _SAME_LABEL = Phrases(
 )
 _LABEL = re.compile(r"^the ([\w' -]+) of \{s\}$")
 _CLAUSE = re.compile(r" (who|that|at|on|named|chosen|elected|spanned|in charge)\b")
-_VERBS = ("is", "was", "were", "are", "has", "had", "came", "covers", "lies", "holds", "opened")
+_VERBS = (
+    "is",
+    "was",
+    "were",
+    "are",
+    "has",
+    "had",
+    "came",
+    "covers",
+    "lies",
+    "holds",
+    "opened",
+    "earned",
+)
 
 
 @family(same_answer=0.1)

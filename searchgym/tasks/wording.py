@@ -88,7 +88,8 @@ def finite(rest: str, noun: str) -> str:
         return f"{who} {_FINITE[first]} {after}"
     if first == "with":
         return f"{who} has {after}"
-    return f"{who} {'was' if _PASSIVE.match(rest) else 'is'} {rest}"
+    was = _PASSIVE.match(rest) and not _STATES.match(rest)
+    return f"{who} {'was' if was else 'is'} {rest}"
 
 
 def indefinite(phrase: str) -> str:

@@ -396,8 +396,8 @@ class Questions:
             return ""  # one of a list reads as an apposition
         if len(before) + len(after) > 200 or re.match(r"['’\"-]| [A-Z&]|, [A-Z]\w+,", after):
             return ""
-        if (before + after).count('"') % 2:
-            return ""  # cut within a title
+        if (before + after).count('"') % 2 or self.rules.cut.match(after):
+            return ""  # cut within a title; "the James Franco project"
         clause = subject + (before if before.startswith((" ", ",")) else f" {before}").rstrip()
         return f"{clause} {self.article(noun)}{after}"
 

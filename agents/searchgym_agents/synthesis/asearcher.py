@@ -101,8 +101,8 @@ def inject(
 ) -> ConstraintGraph | None:
     """Replace the name farthest from the answer by a fact that only its bearer meets."""
     far = graph.distances()
-    place = max((i for i, n in enumerate(graph.nodes) if n.given and n.prop < 0), key=far.get,
-                default=0)  # fmt: skip
+    named = [i for i, n in enumerate(graph.nodes) if n.given and n.prop < 0]
+    place = max(named, key=lambda i: far[i], default=0)
     options = _definite(ctx, graph.nodes[place].value, graph.entities) if place else []
     return graph.changed(place, given=False).with_fact(ctx, pick(rng, options)) if options else None
 

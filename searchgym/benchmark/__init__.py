@@ -3,7 +3,7 @@ report."""
 
 from .ladder import REAL_SETS, Rung, generated_rungs, real_rungs, rungs_of, text_rungs
 from .run import oracle, transfer
-from .table import Contrast, TransferTable
+from .table import Contrast, TransferTable, save_report
 
 __all__ = [
     "REAL_SETS",
@@ -14,6 +14,7 @@ __all__ = [
     "oracle",
     "real_rungs",
     "rungs_of",
+    "save_report",
     "text_rungs",
     "transfer",
 ]

@@ -229,7 +229,7 @@ def _asked_by(
         if options.families is not None and name not in options.families:
             continue
         assert family.ask is not None
-        proof = _engine("bm25", corpus)
+        proof: Any = _engine("bm25", corpus)
         found, searched = family.ask(corpus, number, split=split, search=proof.search)
         corpus = cast(C, searched)
         if len(found) < number:

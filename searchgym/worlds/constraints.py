@@ -128,7 +128,8 @@ class Window:
         self._mass = np.concatenate([[0.0], np.cumsum(weight[order])])
 
     def _place(self, group: Ints, key: Floats) -> Floats:
-        return group * (self._range + 1) + np.clip(key - self._least, -0.25, self._range + 0.25)
+        offset: Floats = np.clip(key - self._least, -0.25, self._range + 0.25)
+        return group * (self._range + 1) + offset
 
     def draw(self, group: Ints, low: Floats, high: Floats, u: Floats) -> Ints:
         """A target per row, of the row's group and with a key in the row's bounds; -1 if none."""

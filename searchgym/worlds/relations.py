@@ -40,7 +40,8 @@ class Popularity:
 
 def weights(n: int, exponent: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """Popularity of n targets: (a random rank) ** -exponent; 0 is uniform."""
-    return (1.0 + rng.permutation(n)) ** -exponent
+    rank = (1.0 + rng.permutation(n)).astype(np.float64)
+    return rank**-exponent
 
 
 def many_to_one(sources: Ints, popularity: Popularity, loops: bool) -> Edges:

@@ -218,12 +218,3 @@ def balanced(recall: float, precision: float) -> float:
     """The harmonic mean of a recall and a precision."""
     both = recall + precision
     return 2 * precision * recall / both if both else 0.0
-
-
-def _says(sub: Mapping[str, Any], call: ToolCall, result: Any) -> bool:
-    """Check whether a call of a sub-question's own tool says its answer."""
-    own, asked = (normalise_answer(str(args.get("name"))) for args in (sub["args"], call.args))
-    if call.tool != sub["tool"] or own != asked or not isinstance(result, ToolResult):
-        return False
-    said = " ".join(part for part in result.parts if isinstance(part, str))
-    return covers(normalise_answer(said), normalise_answer(sub["answer"]))

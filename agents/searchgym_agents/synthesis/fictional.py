@@ -56,7 +56,7 @@ class Fictional:
             among=(*source, *more),
         )
         changed = {p.id: p._replace(id=f"fictional-{p.id}") for p in made.corpus}
-        asked = []
+        asked: list[Task] = []
         for old, new in zip(some, made.tasks, strict=True):
             inserted = [changed[e] for e in new.evidence]
             same = {source.passage(e).title for e in old.evidence} & {p.title for p in inserted}

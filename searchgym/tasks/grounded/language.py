@@ -104,7 +104,9 @@ class Language:
                 body.get("several", False),
                 body.get("time", False),
                 self.expression(body["pattern"]) if "pattern" in body else None,
-                *(tuple(body.get(form, ())) for form in ("ask", "noun", "clause")),
+                tuple(body.get("ask", ())),
+                tuple(body.get("noun", ())),
+                tuple(body.get("clause", ())),
                 body.get("label", name.replace("_", " ")),
             )
             for name, body in table["relations"].items()

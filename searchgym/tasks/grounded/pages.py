@@ -301,9 +301,9 @@ class Pages:
         joined = re.match(r"['’–-]\w|\"?['’]s\b| ?& ?[A-Z]|/\w| \d|: [A-Z]", after)
         goes_on = joined or (not value[-1].isdigit() and rules.cut.match(after))
         opener = value.split()[0] in rules.openers
-        known = rules.nation.fullmatch(value) or rules.month.fullmatch(value)
         origin = rules.nation.match(value)  # "British-based DJ"
-        known = known or (origin and value[origin.end() :].startswith("-"))
+        based = origin and value[origin.end() :].startswith("-")
+        known = rules.nation.fullmatch(value) or rules.month.fullmatch(value) or based
         return not (
             goes_on or opener or known or bare in own or own in bare or len(bare) < 3
             or len(value.split()) > 9 or value.count('"') % 2

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any, cast
 
 from ...batching import retried
 from ...errors import TaskError
 from ...llms.base import Generator, GenRequest, Message, Sampling
 from ...text import covers, normalise_answer
-from ...types import Failure
+from ...types import Failure, Service
 from .questions import Item
 
 ASK = """{pages}
@@ -79,7 +80,7 @@ class Writer:
             for prompt in prompts
         ]
         lines = []
-        for told in retried(generator, requests, self.retries):
+        for told in retried(cast("Service[Any, Any]", generator), requests, self.retries):
             if isinstance(told, Failure):
                 raise TaskError(f"the writer could not be asked: {told.kind}: {told.message}")
             text = told.text.strip().partition("\n")[0].strip()

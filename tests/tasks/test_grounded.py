@@ -14,9 +14,11 @@ import searchgym
 from searchgym.cli import build
 from searchgym.engines import build_engine
 from searchgym.errors import CardError, TaskError
+from searchgym.seeding import stream
 from searchgym.tasks.grounded import GroundedTasks, ground, read_facts
 from searchgym.tasks.grounded.language import language
 from searchgym.tasks.grounded.pages import Pages, TextPage
+from searchgym.tasks.grounded.questions import Questions
 from searchgym.text import normalise_answer
 from searchgym.types import Passage
 
@@ -57,6 +59,120 @@ def test_pages_state(read: Callable[..., TextPage], title: str, text: str, state
     found = {name: fact.value for name, fact in read(title, text).facts.items()}
     assert {name: found.get(name) for name in stated} == stated
     assert stated or ("director" not in found and "based_on" not in found)
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "relation", "accepted"),
+    [
+        # coarser places of the same phrase are right, too
+        ("Odda Park", "Odda Park is a park located in Ryde District, 18 km west of Vale in Osmund "
+         "Region, within northern Denmark.", "located",
+         {"Ryde District", "Osmund Region", "Denmark"}),
+        ("Ostra", "Ostra is a city in Northern Denmark.", "place", {"Northern Denmark", "Denmark"}),
+        ("Ostra", "Ostra is a city in Ryde, Denmark.", "place",
+         {"Ryde, Denmark", "Ryde", "Denmark"}),
+        # a part of it, a water, a piece of a compass, a topic, what lies in no one place
+        ("Ostra", "Ostra is a large province. It has a deep port, Vale Port, lying in Ryde.",
+         "located", set()),
+        ("Ostra", "Ostra is a province located in the Ryde Sea.", "located", set()),
+        ("Ostra", "Ostra is a province located in Southeastern.", "located", set()),
+        ("Geography of Ostra", "Geography of Ostra is a country located in Denmark.",
+         "place", set()),
+        ("Ryde League", "Ryde League is a professional league in Denmark.", "place", set()),
+        # all members of a list of trades, without what is said of them
+        ("Ida Holm", "Ida Holm was a Danish chemist, pharmacist, and microbiologist renowned for "
+         "vaccines.", "occupation", {"chemist", "pharmacist", "microbiologist"}),
+        ("Ida Holm", "Ida Holm is a Danish former competitive swimmer.", "occupation", {"swimmer"}),
+        ("Ida Holm", "Ida Holm was a Danish translator regarded as the best.", "occupation",
+         {"translator"}),
+        ("Ida Holm", "Ida Holm was a Roman–Jewish historian of wars.", "nationality", set()),
+        ("Ida Holm", "Ida Holm was an English poet.", "nationality", {"English", "British"}),
+        # all names
+        ("Ostra", "Ostra (OST), also known as Old Ryde and Vale, officially the Ryde Realm, is a "
+         "country in Denmark.", "other_name", {"Old Ryde", "Vale", "Ryde Realm", "OST", "Ostra"}),
+        # words and music of several hands; figures of a wider area and of several years
+        ("Moor", "Moor is a musical written by Tom Reed. It has a book by Ann Lee.", "writer",
+         set()),
+        ("Ostra", "Ostra is a city in Denmark. Its urban area has a population of 592,713.",
+         "population", set()),
+        ("Ostra", "Ostra is a city in Denmark. It has a population of 592,713, and in 2010 had "
+         "400,100 inhabitants.", "population", set()),
+    ],
+)  # fmt: skip
+def test_what_is_accepted(
+    read: Callable[..., TextPage], title: str, text: str, relation: str, accepted: set[str]
+) -> None:
+    page = read(title, text)
+    fact = page.facts.get(relation)
+    asked = Questions(Pages([], language()), stream(0, "forms"))
+    found = set(asked.answers(page, fact)) if fact and page.group else set()
+    assert found == accepted
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "asked"),
+    [
+        (("Ostra", "Ostra is the capital of Ryde Province."),
+         ("Vale", "Vale is the capital of Osmund Region."), "both cities"),
+        (("Ryde", "Ryde is an ancient citadel above the city of Vale."),
+         ("Vale", "Vale is a city in Osmund."), ""),
+        (("Ida Holm", "Ida Holm was a musician who played."),
+         ("Tom Reed", "Tom Reed is an actor, playback singer and producer."), ""),
+        (("Ida Holm", "Ida Holm was an English painter who painted."),
+         ("Tom Reed", "Tom Reed was a British sculptor who carved."), ""),
+        (("Ida Holm", "Ida Holm was a Danish painter who painted."),
+         ("Tom Reed", "Tom Reed was a Danish lawyer who spoke."), "Danish"),
+    ],
+)  # fmt: skip
+def test_types_are_compared_only_where_both_pages_tell(
+    one: tuple[str, str], other: tuple[str, str], asked: str
+) -> None:
+    pages = Pages([Passage(title, title, text, "") for title, text in (one, other)], language())
+    questions = Questions(pages, stream(0, "forms"))
+    items = [questions.yes_no(*pages.all) for _ in range(40)]
+    found = {item.question.lower() for item in items if item}
+    assert any(asked.lower() in question for question in found) if asked else not found
+
+
+def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
+    texts = {
+        "Vale": "Vale is a 1990 film by Ann Lee. It was shot in a small town of the north.",
+        "Moor": 'Moor is a novel. It sets the old story of the lost harvest in a "parallel" Vale.',
+        "Ostra": "Ostra is a city. Ryde lies near. It is now owned by Tom Reed and recreates the "
+        "old look of the town as it had been in the time before the war.",
+        "Dun": "Dun is the largest port of the eastern coast by people on the island of Ryde and "
+        "at the 2022 census had a population of 592,713, of whom a part was born abroad.",
+    }
+    pages = Pages([Passage(title, title, text, "") for title, text in texts.items()], language())
+    questions = Questions(pages, stream(0, "forms"))
+    found = {
+        page.title: {item.question for _ in range(60) if (item := questions.gap(page))}
+        for page in pages.all
+    }
+    assert found["Moor"]
+    assert not any("which film" in question for question in found["Moor"])
+    assert not any("owned" in question for question in found["Ostra"])
+    assert found["Dun"]
+    assert not any(question.endswith("592?") for question in found["Dun"])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "linked"),
+    [
+        ("Night Ferry is a 1990 film directed by Eve Stone in Odda harbour.", "painter", True),
+        ("Night Ferry is a 1990 film starring Eve Stone in Odda harbour.", "painter", False),
+        ("Night Ferry was a Danish boxer who played for Eve Stone in Odda harbour.", "club", False),
+    ],
+)
+def test_no_bridge_crosses_what_has_several_values(text: str, kind: str, linked: bool) -> None:
+    passages = [
+        Passage("a", "Night Ferry", text, ""),
+        Passage("b", "Eve Stone", f"Eve Stone is a Danish {kind} founded in 1950 of Odda harbour. "
+                "It is also known as Old Eve.", ""),
+    ]  # fmt: skip
+    questions = Questions(Pages(passages, language()), stream(0, "forms"))
+    assert questions.pages.all[0].facts
+    assert bool(questions.links()) == linked
 
 
 def test_every_family_is_asked_and_holds_what_it_promises(made: GroundedTasks) -> None:

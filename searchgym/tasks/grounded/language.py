@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,8 @@ class Relation(NamedTuple):
     several: bool
     """True if a sentence may list several values."""
     time: bool
+    unless: re.Pattern[str] | None
+    """Expression of pages that state it of several or of something else."""
     pattern: re.Pattern[str] | None
     """Expression after the subject, its first group the value; None: read off the page's type."""
     ask: tuple[str, ...]
@@ -88,6 +91,19 @@ class Language:
         self.joined = re.compile(spans["joined"])
         self.expletive = re.compile(self.phrases["expletive"])
         self.lifetime = self.expression(rf"\([^()]*?(?:{self.phrases['lifetime']})")
+        never = re.compile("(?!)")
+        self.care = defaultdict(
+            lambda: never, {k: self.expression(v) for k, v in table.get("care", {}).items()}
+        )
+        """What is refused or also right, by name; see ``[care]``. Without one, nothing."""
+        alike = table.get("alike", {})
+        self.parts: Mapping[str, str] = alike.get("parts", {})
+        """Nationality → the one that it is a part of."""
+        self.kin = {
+            kind: [frozenset(each.split()) for each in alike.get(kind, ())]
+            for kind in ("nations", "trades")
+        }
+        """Sets of nationalities and of trades of which one does not rule out another."""
         self.comparisons: Mapping[str, Mapping[str, list[str]]] = table["comparisons"]
         self.groups = {
             noun: (group, kind if group in ("work", "person") else noun)
@@ -103,6 +119,7 @@ class Language:
                 frozenset(body.get("value", ())),
                 body.get("several", False),
                 body.get("time", False),
+                self.expression(body["unless"]) if "unless" in body else None,
                 self.expression(body["pattern"]) if "pattern" in body else None,
                 tuple(body.get("ask", ())),
                 tuple(body.get("noun", ())),
@@ -115,6 +132,10 @@ class Language:
     def expression(self, pattern: str) -> re.Pattern[str]:
         """A pattern in which ``<name>``, ``<date>``, … stand for the language's own."""
         return re.compile(re.sub(r"<(\w+)>", lambda m: self._parts[m[1]], pattern))
+
+    def akin(self, kind: str, name: str) -> frozenset[str]:
+        """A nationality or a trade and those that it does not rule out."""
+        return frozenset({name}).union(*(each for each in self.kin[kind] if name in each))
 
     def group(self, phrase: str) -> tuple[str, str, str]:
         """Group, kind and last noun of a noun phrase: ``("work", "film", "comedy")``; the first two
@@ -138,7 +159,7 @@ class Language:
 
     def noun_phrase(self, predicate: str) -> str:
         """The start of a predicate up to its first preposition, clause or comma."""
-        found = self.ends.search(" " + predicate)
+        found = self.ends.search(" " + predicate, 1)
         return (" " + predicate)[: found.start() if found else None].strip()
 
 

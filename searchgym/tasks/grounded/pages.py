@@ -16,7 +16,7 @@ OF_ANOTHER = re.compile(
     r"|\b(?:of|for|by|with) [^,]{1,60}, (?:an?|the) [^,]{1,60}$"
 )
 """Before a statement that is made of something else: "the soundtrack of a film directed by …"."""
-PERSONS = frozenset({"person"})
+PERSONS, PLACE = frozenset({"person"}), frozenset({"place"})
 LONGEST = 400
 """Characters of the longest sentence that is read: what a pattern costs stays bounded."""
 
@@ -30,6 +30,8 @@ class TextFact:
     sentence: int
     others: tuple[str, ...] = ()
     """Further values of a list."""
+    wider: tuple[str, ...] = ()
+    """Coarser places that the sentence names beside a place: right, too."""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -153,6 +155,7 @@ class Pages:
         for parts in articles.values():  # the part with most facts stands for an article
             best = max(parts, key=lambda page: (len(page.facts), page.about >= 0))
             self.by_name[best.name.lower()].append(best)
+        self._check_capitals()
         for page in self.all:
             page.facts = {name: f for name, f in page.facts.items() if self._fits(f)}
         self._stating: dict[tuple[str, str, str], set[str]] = defaultdict(set)
@@ -187,7 +190,7 @@ class Pages:
     # -- reading ---------------------------------------------------------------------------------
     def _classify(self, page: TextPage, description: str) -> None:
         rules = self.rules
-        if page.title.startswith("List of "):
+        if rules.care["topics"].match(page.title):
             return
         page.words = frozenset(w for w in _words(page.text) if len(w) > 3)
         for place, sentence in enumerate(page.sentences):
@@ -209,7 +212,8 @@ class Pages:
 
     def _type(self, page: TextPage, phrase: str) -> None:
         nation = self.rules.nation.match(re.sub(r"^\d{4} |^[\w ]+-born,? ", "", phrase))
-        page.nation = page.nation or (nation[0] if nation else "")
+        several = self.rules.care["two_nations"].search(phrase)  # "Roman–Jewish"
+        page.nation = page.nation or (nation[0] if nation and not several else "")
         page.group, page.kind, page.noun = self.rules.group(phrase)
 
     @staticmethod
@@ -218,11 +222,25 @@ class Pages:
         for page in parts if known else ():
             page.kind, page.group, page.noun = known.kind, known.group, known.noun  # type: ignore[union-attr]
 
+    def _check_capitals(self) -> None:
+        """A capital of what is no country among the pages is a city like others."""
+        told = self.rules.phrases.get("capital")
+        pattern = self.rules.expression(told["pattern"]) if told else None
+        for page in self.all:
+            if told and pattern and page.noun == told["noun"]:
+                found = pattern.match(page.predicate)
+                country = self.only(found[1]) if found else None
+                if country is None or country.noun not in told["of"]:
+                    page.noun = page.kind = told["else"]
+
     def _extract(self, page: TextPage) -> None:
         page.ends = [
             subject_end(page, place, self.rules) if len(sentence) <= LONGEST else -1
             for place, sentence in enumerate(page.sentences)
         ]
+        for place, sentence in enumerate(page.sentences):  # "It" is what was spoken of before
+            if place and page.group != "person" and sentence.startswith(self.rules.pronouns):
+                page.ends[place] = page.ends[place] if page.ends[place - 1] >= 0 else -1
         for place, sentence in enumerate(page.sentences):
             if page.ends[place] < 0:
                 continue
@@ -244,24 +262,27 @@ class Pages:
         """What a person is, in the words of its page: the first is the value."""
         if page.group != "person":
             return
-        told = re.split(r", and | and |, ", page.predicate)
-        told[0] = told[0].removeprefix(page.nation).strip()
-        named = [
-            phrase
-            for phrase in map(self.rules.noun_phrase, told)
-            if self.rules.group(phrase)[0] == "person" and phrase.islower()
-            and len(phrase.split()) < 4
-        ]  # fmt: skip
-        if named and named[0] == self.rules.noun_phrase(told[0]):
-            page.facts["occupation"] = TextFact(
-                "occupation", named[0], page.about, tuple(named[1:])
-            )
+        rules, named = self.rules, list[str]()
+        told = rules.nation.sub("", page.predicate, count=1).strip()
+        for part in re.split(r",? and |, ", told):
+            phrase = rules.noun_phrase(part)
+            bare = rules.care["trade"].sub("", phrase + " ").strip()
+            known = rules.group(bare)[0] == "person"
+            if not bare.islower() or len(bare.split()) > 3 or (not named and not known):
+                break
+            last = bare.split()[-1]
+            named += [bare, last] if known and last in rules.groups else [bare]
+            if phrase != part.strip():
+                break  # the list has ended
+        if named:
+            others = tuple(dict.fromkeys(named[1:]))
+            page.facts["occupation"] = TextFact("occupation", named[0], page.about, others)
 
     def _match(self, page: TextPage, relation: Relation, place: int, rest: str) -> None:
         rules = self.rules
         assert relation.pattern is not None
         found = relation.pattern.search(rest)
-        if found is None:
+        if found is None or (relation.unless and relation.unless.search(page.text)):
             return
         group = next(i for i in range(1, relation.pattern.groups + 1) if found[i])
         value = found[group].strip(" ,")
@@ -270,7 +291,7 @@ class Pages:
             return
         if relation.name == "other_name" and re.match(r"[^.]{0,80}\b(?:or|later|simply)\b", after):
             return  # one of several
-        if relation.name == "population" and page.text.count("population") > 1:
+        if relation.value == PLACE and not self._lies(page, value, rest[: found.start()]):
             return
         early = relation.name in ("birth_date", "death_date")  # within the first parenthesis
         if not early and rules.subordinate.search(rest[: found.start()]):
@@ -286,6 +307,11 @@ class Pages:
         others = tuple(rules.name.findall(listed[0])) if listed and relation.several else ()
         if relation.several and after.startswith(" as "):  # "stars A as B and C as D"
             others += tuple(re.findall(rf"(?:,| and) ({name}) as ", after[:LONGEST]))
+        if relation.name == "other_name":
+            said = rules.name.findall(rules.care["alias_end"].split(after, maxsplit=1)[0])
+            told = rules.care["aliases"].finditer(page.sentences[place])
+            said += [found[1] or found[2] for found in told]
+            others = tuple(other for other in dict.fromkeys(said) if other != value)
         if relation.value == PERSONS:
             if " " not in value:
                 return  # a first name: "Michael and Peter Spierig"
@@ -293,7 +319,24 @@ class Pages:
         alone = relation.several or relation.time
         if not alone and re.match(rf",?(?:{rules.conjunction})? {name}", after):
             return  # one of several
-        page.facts[relation.name] = TextFact(relation.name, value, place, others)
+        wider = self._wider(value, after) if relation.value == PLACE else ()
+        page.facts[relation.name] = TextFact(relation.name, value, place, others, wider)
+
+    def _lies(self, page: TextPage, value: str, before: str) -> bool:
+        """Check that a place is where the page's subject is, not a part of it."""
+        care = self.rules.care
+        water = care["waters"].search(value) and not care["in_water"].fullmatch(page.noun)
+        fragment = care["compass"].fullmatch(value)
+        unplaced = care["unplaced"].fullmatch(page.noun)
+        return not (water or fragment or unplaced or care["part"].search(before))
+
+    def _wider(self, value: str, after: str) -> tuple[str, ...]:
+        """Coarser places beside a place: "Tanzania" for "Arusha, Tanzania"."""
+        care = self.rules.care
+        phrase = care["wider_end"].split(after, maxsplit=1)[0]
+        named = [*value.split(", ")[1:], *care["wider"].findall(phrase)]
+        plain = [care["compass"].sub("", name) for name in (value, *named)]
+        return tuple(n for n in dict.fromkeys((*named, *plain)) if n and n != value)
 
     def _whole(self, page: TextPage, value: str, after: str) -> bool:
         """Check that a value is a name of its own and does not go on after where it was cut."""

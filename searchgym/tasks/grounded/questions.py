@@ -18,7 +18,8 @@ from .pages import Pages, TextFact, TextPage
 
 PLACES = frozenset({"birth_place", "death_place", "located", "place", "headquarters"})
 """Relations whose value may be "town, region, country": the town alone is right, too."""
-
+WHERE = ("located", "place", "part_of")
+"""Relations that tell where something lies, at any size."""
 
 GOES_ON = re.compile(r"['’]|\. ?\d| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]")
 """After a name that is a part of a longer one or of a list."""
@@ -107,7 +108,24 @@ class Questions:
         names."""
         town = [fact.value.split(",")[0]] if fact.relation in PLACES and "," in fact.value else []
         own = [page.name] if fact.relation == "other_name" else []
-        return (fact.value, *town, *fact.others, *own)
+        if fact.relation in WHERE:
+            beside = [f for f in page.facts.values() if f.relation in (*WHERE, "capital_of")]
+            town += [v for f in beside if f is not fact for v in (f.value, *f.wider)]
+        if fact.relation == "nationality":
+            own = [n for n, of in self.rules.parts.items() if of == fact.value and n in page.text]
+            own += [self.rules.parts[n] for n in fact.values if n in self.rules.parts]
+        return tuple(dict.fromkeys((fact.value, *town, *fact.wider, *fact.others, *own)))
+
+    def same_nation(self, one: str, other: str) -> bool | None:
+        """Whether two nationalities are one; None where one may be part of the other."""
+        akin = other in self.rules.akin("nations", one) or set(one.split()) & set(other.split())
+        return True if one == other else None if akin else False
+
+    def may_be(self, noun: str, page: TextPage) -> bool:
+        """Whether a page's text speaks of a trade or of one that is akin to it."""
+        stems = {name[:5] for name in self.rules.akin("trades", noun)}
+        told = f"{page.text} {page.noun}".lower()
+        return bool(re.search(rf"\b(?:{'|'.join(sorted(stems))})", told))
 
     def article(self, phrase: str) -> str:
         vowel = re.match(r"[ai]|e(?!u)|o(?!ne\b)|u(?!ni[^nm]|s[ae])|hono|hour", phrase.lower())
@@ -216,12 +234,11 @@ class Questions:
             quoted_whole = body[span.start() - 1] == '"'
             if rules.joined.search(text) and not quoted_whole:
                 continue
-            if rules.nation.fullmatch(text) or rules.month.fullmatch(text):
+            kinds_alone = (rules.nation, rules.month, rules.care["compass"])
+            if any(kind.fullmatch(text) for kind in kinds_alone):
                 continue
-            if re.match(
-                r"['’]|\. ?\d| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]", body[span.end() :]
-            ):
-                continue  # it goes on
+            if GOES_ON.match(body, span.end()):
+                continue
             if rules.nation.match(text) or body[: span.start()].endswith((" and ", " or ")):
                 continue
             if " " not in text and rules.cut.match(body, span.end()):
@@ -234,26 +251,12 @@ class Questions:
             found.append(span.span())
         return found
 
-    def _terms(self, body: str) -> list[tuple[int, int]]:
-        """Start and end of the lower-case terms of a sentence that pages of the corpus explain."""
-        words = [m.span() for m in re.finditer(r"(?<= )[a-z][a-z-]+(?=[ ,.;])", body)]
-        found, taken = [], 0
-        for place, (start, _) in enumerate(words):
-            for _, end in reversed(words[place : place + 3]):
-                term = body[start:end]
-                if start < taken or len(term) < 6 or self.pages.only(term) is None:
-                    continue
-                if term not in self.rules.groups and self.pages.usual[term.split()[-1]] <= 30:
-                    found.append((start, end))
-                    taken = end
-                    break
-        return found
-
     def _gap(self, page: TextPage, subject: str, body: str, start: int, stop: int) -> Item | None:
         phrases, rules = self.rules.phrases, self.rules
         text, before, after = body[start:stop], body[:start], body[stop:].rstrip(" .")
-        if len(after) > 110 and (comma := after.find(",", 40)) > 0:
-            after = after[:comma]
+        after = after.split(";")[0]
+        if len(after) > 110 and (comma := re.compile(r",(?!\d)").search(after, 40)):
+            after = after[: comma.start()]
         blank = phrases["blank"]
         named = self.pages.only(text)
         if rules.date.fullmatch(text):
@@ -265,20 +268,27 @@ class Questions:
         elif re.search(r"(?:\d|\bone|\btwo|\bthree|\bfour|\bfive|\bsix) $", before):
             asked = ""
         elif named and named.group:
-            asked = blank["page"].format(k=self.noun(named))
+            noun, bare = self.noun(named), re.sub(r"\b[Tt]he $", "", before)
+            fits = re.search(phrases["before_page"], bare) and noun not in before.split()[-4:]
+            fits = fits and (" " in text or self.pages.related(page, named))
+            asked = blank["page"].format(k=noun) if fits else ""
         else:
-            asked = blank["person"] if re.search(phrases["before_person"], before) else ""
+            told = rules.group(text)[0] in ("", "person")  # not "by Hebei Province"
+            asked = blank["person"] if told and re.search(phrases["before_person"], before) else ""
         before = re.sub(rf"\b(?:{'|'.join(rules.definite)})$", "", before, flags=re.I)
-        if not after and before.strip() in ("is", "was", "are", "were"):
-            return None
+        if not after and re.fullmatch(rf" ?(?:{phrases['is']})(?: an?)? ", before):
+            return None  # "Navajo are an …"
         if not before.startswith((" ", ",")):
             before = " " + before
+        short = rules.care["prefixed"].sub("", text)  # "Greek" for "Ancient Greek"
+        answers = (text, short) if rules.nation.fullmatch(short) and short != text else (text,)
         if asked and self.rng.random() < 0.75:
-            return Item(
-                self.sentence(f"{subject}{before}{asked}{after}?"), (text,), (page,), "asked"
-            )
+            question = self.sentence(f"{subject}{before}{asked}{after}?")
+            return Item(question, answers, (page,), "asked")
+        if (before + after).count('"') % 2:
+            return None
         cloze = phrases["missing"].format(text=f"{subject}{before}{phrases['gap']}{after}")
-        return Item(self.sentence(cloze), (text,), (page,), "missing")
+        return Item(self.sentence(cloze), answers, (page,), "missing")
 
     # -- several pages ---------------------------------------------------------------------------
     def links(self) -> list[Hop]:
@@ -287,8 +297,8 @@ class Questions:
         for page in self.pages.all:
             for fact in page.facts.values():
                 relation = self.rules.relations[fact.relation]
-                if fact.others:
-                    continue  # "the writer" of several
+                if fact.others or (fact.wider and fact.relation in WHERE):
+                    continue  # "the writer" of several, "the place" of any size
                 for value in (fact.value,) if relation.noun else ():
                     names = [value, value.split(",")[0]] if fact.relation in PLACES else [value]
                     to = next(filter(None, map(self.pages.only, names)), None)
@@ -386,8 +396,9 @@ class Questions:
         after = re.sub(r" ?\([^()]*\)", "", sentence[mention.end :]).rstrip(" .")
         if before.endswith('"') and after.startswith('"'):
             before, after = before[:-1], after[1:]
-        if len(after) > 70 and 0 < (comma := after.find(",", 15)) < 80:
-            after = after[:comma]
+        comma = re.compile(r",(?!\d)").search(after, 15, 80)
+        if len(after) > 70 and comma:
+            after = after[: comma.start()]
         if not re.search(self.rules.phrases["before_page"], before):
             return ""
         if before.rstrip().endswith((",", ", and")) or re.match(
@@ -484,8 +495,7 @@ class Questions:
             return None
         pages, nations = (one.page, other.page, one.to, other.to), (one.to.nation, other.to.nation)
         if all(nations) and self.rng.random() < 0.5:
-            same = nations[0] == nations[1]
-            if not same and set(nations[0].split()) & set(nations[1].split()):
+            if (same := self.same_nation(*nations)) is None:
                 return None
             forms = self.rules.phrases["makers_nation"]
             question = self.form(forms, A=a, B=b, r=one.fact.relation, rs=plural(one.fact.relation))
@@ -512,8 +522,7 @@ class Questions:
         )
         national = one.nation and other.nation and not several and one.group in ("person", "work")
         if national and one.group == other.group and self.rng.random() < 0.6:
-            same = one.nation == other.nation
-            if not same and set(one.nation.split()) & set(other.nation.split()):
+            if (same := self.same_nation(one.nation, other.nation)) is None:
                 return None
             forms = phrases["both_nation" if self.rng.random() < 0.4 else "same_nation"]
             question = self.form(forms, A=a, B=b, v=one.nation)
@@ -524,9 +533,10 @@ class Questions:
             if any(one.noun in named.lower().split() for named in (a, b)):
                 return None
             same = one.noun == other.noun
-            told = f"{other.text} {other.noun}".lower()  # a show is a series, an actress an actor
             alike = one.group == other.group != "person"  # a city may be a municipality, too
-            if not same and (alike or one.noun[:5] in told):
+            if min(one.about, other.about) < 0 or (
+                not same and (alike or self.may_be(one.noun, other))
+            ):
                 return None
             question = self.form(phrases["both_kind"], A=a, B=b, ks=plural(one.noun))
         else:

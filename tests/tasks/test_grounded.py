@@ -90,8 +90,10 @@ def test_pages_state(read: Callable[..., TextPage], title: str, text: str, state
         # all names
         ("Ostra", "Ostra (OST), also known as Old Ryde and Vale, officially the Ryde Realm, is a "
          "country in Denmark.", "other_name", {"Old Ryde", "Vale", "Ryde Realm", "OST", "Ostra"}),
-        # words and music of several hands; figures of a wider area and of several years
+        # words of several hands, who only played; figures of a wider area and of several years
         ("Moor", "Moor is a musical written by Tom Reed. It has a book by Ann Lee.", "writer",
+         set()),
+        ("Moor", "Moor is an opera by Tom Reed. It was first performed by Ann Lee.", "performer",
          set()),
         ("Ostra", "Ostra is a city in Denmark. Its urban area has a population of 592,713.",
          "population", set()),
@@ -142,6 +144,7 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         "old look of the town as it had been in the time before the war.",
         "Dun": "Dun is the largest port of the eastern coast by people on the island of Ryde and "
         "at the 2022 census had a population of 592,713, of whom a part was born abroad.",
+        "Tarn": "Tarn is a low and windy valley beside Ryde River, where few people live today.",
     }
     pages = Pages([Passage(title, title, text, "") for title, text in texts.items()], language())
     questions = Questions(pages, stream(0, "forms"))
@@ -149,6 +152,8 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         page.title: {item.question for _ in range(60) if (item := questions.gap(page))}
         for page in pages.all
     }
+    told = [item for _ in range(60) if (item := questions.gap(pages.all[4]))]
+    assert {"Ryde River", "Ryde"} in [set(item.answers) for item in told]
     assert found["Moor"]
     assert not any("which film" in question for question in found["Moor"])
     assert not any("owned" in question for question in found["Ostra"])

@@ -25,7 +25,7 @@ GOES_ON = re.compile(r"['’]|\. ?\d| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]")
 """After a name that is a part of a longer one or of a list."""
 
 WIDE = frozenset(
-    {"label", "network", "publisher", "located", "place", "part_of", "producer", "owner"}
+    {"label", "network", "publisher", "located", "place", "part_of", "producer", "owner", "founded"}
 )
 """Relations that do not tell what a page is: many others have the same value."""
 
@@ -281,7 +281,9 @@ class Questions:
         if not before.startswith((" ", ",")):
             before = " " + before
         short = rules.care["prefixed"].sub("", text)  # "Greek" for "Ancient Greek"
-        answers = (text, short) if rules.nation.fullmatch(short) and short != text else (text,)
+        plain = (rules.care[each].sub("", text) for each in ("compass", "landform"))
+        shorter = [short] if rules.nation.fullmatch(short) else []
+        answers = tuple(dict.fromkeys((text, *shorter, *filter(None, plain))))
         if asked and self.rng.random() < 0.75:
             question = self.sentence(f"{subject}{before}{asked}{after}?")
             return Item(question, answers, (page,), "asked")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 Maker = Callable[["SearchEnv", Sequence[Task]], Agent | None]
 """Function that makes an agent for the questions it will be asked, or None where it cannot play."""
 _PACKAGE = Path(__file__).resolve().parent.parent
-_CALLER = _PACKAGE / "evaluation" / "meter.py"
-"""File from which all evaluated agents are called."""
 _LAYOUT = ("agents", "model", "models", "checkpoints", "runs")
 """Folders that every run has: they say nothing about which run it is."""
 
@@ -259,7 +257,10 @@ def agent_errors(name: str) -> Iterator[None]:
     except Exception as error:
         frames = traceback.extract_tb(sys.exc_info()[2])
         files = [Path(frame.filename).resolve() for frame in frames]
-        if _CALLER not in files[:-1]:
+        from ..evaluation.play import Meter
+
+        caller = Meter.act.__code__  # all evaluated agents are called from here
+        if (caller.co_filename, caller.co_name) not in [(f.filename, f.name) for f in frames[:-1]]:
             raise  # not the agent's
         own = [f for f, path in zip(frames, files, strict=True) if _PACKAGE not in path.parents]
         where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""

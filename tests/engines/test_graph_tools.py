@@ -285,7 +285,7 @@ def test_an_imported_graph_is_an_environment(tmp_path):
     path.write_text("".join(lines), encoding="utf-8")
     env = gym.make("SearchQA-v0", corpus=f"kg:{path}", engine="graph", tools=ALL, k=5).unwrapped
     families = {t.family for t in env.tasks}
-    assert families == {"simple", "chain"}
+    assert families == {"simple", "chain", "parallel", "unanswerable"}
     for seed in range(5):
         env.reset(seed=seed)
         for action in env.oracle():

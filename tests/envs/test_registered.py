@@ -43,7 +43,9 @@ def build(env_id: str, **keywords) -> gym.Env:
         raise
 
 
-@pytest.mark.filterwarnings("error", "ignore::searchgym.tasks.build.FewerTasks")
+@pytest.mark.filterwarnings(
+    "error", "ignore:.*is out of date", "ignore::searchgym.tasks.build.FewerTasks"
+)
 @pytest.mark.parametrize("env_id", IDS)
 def test_check_env(env_id):
     check_env(build(env_id).unwrapped, seeds=3)

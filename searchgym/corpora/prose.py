@@ -88,7 +88,8 @@ class _Tongue:
             self.says[p.name] = side(p.document, phrasing)
             self.verbs[p.name] = tuple(
                 s[4:-1] for s in self.says[p.name]
-                if s.startswith("{s} ") and s.count("{s}") == 1 and not set(",;:") & set(s)
+                if s.startswith("{s} ") and s[4:8] != "and " and s.count("{s}") == 1
+                and not set(",;:") & set(s)
             )  # fmt: skip
             self.asides[p.name] = tuple(map(self.own, side(p.aside, phrasing)))
             self.tails[p.name] = tuple(map(self.own, side(p.tail, phrasing)))
@@ -141,7 +142,7 @@ class _Grammar:
         used.add(at)
         out: list[str] = []
         self._write(options[at], draw, year, tongue, out)
-        text = "".join(out)
+        text = "".join(out).replace("hey was ", "hey were ")
         return _ARTICLE.sub(lambda m: m[1] + indefinite(m[2]), text)
 
     def _options(self, symbol: str) -> list[tuple[str, ...]]:

@@ -238,6 +238,7 @@ def _alike(ctx: Context, rng: np.random.Generator, *, same: bool) -> Draft | Non
     nodes = sketch.path(a), sketch.path(b)
     about = ctx.prop(prop)
     bare = labels(about, ctx.label(prop))
+    bare = plain(bare, ctx.label(prop)) if ctx.schema.prose else bare
 
     def render(voice: Voice) -> str:
         if voice.coin():
@@ -246,8 +247,8 @@ def _alike(ctx: Context, rng: np.random.Generator, *, same: bool) -> Draft | Non
         else:
             text = (
                 voice.pick(_SAME)
-                .replace("{x}", voice.describe(a))
-                .replace("{y}", voice.describe(b))
+                .replace("{x}", voice.describe(a, last=True))
+                .replace("{y}", voice.describe(b, last=True))
             )
         return capitalised(text)
 

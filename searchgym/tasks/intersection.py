@@ -9,6 +9,7 @@ the director of F was born").
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 from typing import NamedTuple
@@ -19,8 +20,10 @@ from ..text import listed
 from ..worlds.schema import Phrases
 from .context import Context, Path, PathStep, backward, both_sides, forward, pick
 from .draft import Draft, Sketch, family
-from .wording import Voice, capitalised, clause, finite, indefinite
+from .wording import LOOKUP_PERSON, Voice, capitalised, clause, finite, indefinite
 
+_SUBJECT = re.compile(r"(?:that|who) (?!the |[A-Z])")
+"""Before a verb: "that was directed by X", not "that X directed"."""
 MOST_CONSTRAINTS = 3
 WIDEST = 12
 """Largest number of candidates of the narrowest constraint, so that a search can start there."""
@@ -103,15 +106,23 @@ def intersection(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | N
         clauses = []
         for path in paths:
             step = path.steps[-1]
-            phrase = voice.phrase(step)
+            phrase = voice.phrase(step, nested=len(path.steps) > 1)
             known = voice.describe(path.prefix)
             parts.append(indefinite(phrase).replace("{o}", known).replace("{s}", known))
             rest = clause(phrase, kind.noun)
             if rest is not None:
                 clauses.append(rest.replace("{o}", known).replace("{s}", known))
         if ctx.schema.prose:
-            clauses = [*clauses[:1], *(finite(rest, kind.noun) for rest in clauses[1:])]
-        if len(clauses) == len(parts):
+            who = "person" if voice.person(kind.name) else kind.noun
+            clauses = [finite(rest, who) for rest in clauses]
+        whole = len(clauses) == len(parts)
+        real, person = bool(ctx.schema.prose), voice.person(kind.name)
+        if whole and real and all(map(_SUBJECT.match, clauses)) and voice.coin():
+            asked = listed([c.partition(" ")[2] for c in clauses])
+            text = f"{'Who' if person else 'Which {n}'} {asked}?"
+        elif whole and real and person:
+            text = voice.pick(LOOKUP_PERSON).replace("{d}", f"the {{n}} {listed(clauses)}")
+        elif whole:
             text = voice.pick(_CLAUSES).replace("{l}", listed(clauses))
         else:
             text = voice.pick(_BOTH).replace("{l}", listed(parts))

@@ -92,6 +92,10 @@ def parallel(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     def render(voice: Voice) -> str:
         described = listed([voice.describe(p) for p in known])
         phrase = voice.pick(_JOIN)
+        ends = [p.end for p in known if ctx.leads_on(p.steps[-1])]
+        kinds = [ctx.schema.types[int(ctx.world.type_of[end])].name for end in ends]
+        if ctx.schema.prose and any(map(voice.person, kinds)):
+            phrase = phrase.replace("What ", "Who or what ", 1)
         voice.ordered = _IN_ORDER.search(phrase) is not None
         return capitalised(phrase.replace("{d}", described))
 

@@ -82,7 +82,9 @@ def finite(rest: str, noun: str) -> str:
     """A clause that can follow "and": "that was directed by {o}" for "directed by {o}"."""
     first, _, after = rest.partition(" ")
     who = "who" if noun in PEOPLE else "that"
-    if first in ("that", "which", "who", "whom", "whose", "where") or " which " in rest[:12]:
+    if first in ("that", "which", "who", "whom", "whose", "where") or re.match(
+        r"\w+ (?:which|whom|whose) ", rest
+    ):
         return rest
     if first in _FINITE:
         return f"{who} {_FINITE[first]} {after}"
@@ -161,6 +163,12 @@ def _natural() -> dict[str, Phrases]:
     }
 
 
+def _after(phrase: str) -> int:
+    """Words after a phrase's slot; a possessive counts as many."""
+    rest = re.split(r"\{[so]\}", phrase)[-1].rstrip("?")
+    return 99 if rest.startswith("'s") else len(rest.split())
+
+
 PHRASINGS = ("train", "heldout")
 
 _LOOKUP = Phrases(
@@ -182,7 +190,7 @@ _LOOKUP = Phrases(
         "I want to know the name of {d}.",
     ),
 )
-_LOOKUP_PERSON = Phrases(
+LOOKUP_PERSON = Phrases(
     (
         "Who is {d}?",
         "What is the name of {d}?",
@@ -233,10 +241,13 @@ class Voice:
             return options
         return tuple(o for o in options if not _ORDERS.match(o)) or options
 
-    def pick(self, phrases: Phrases) -> str:
-        """The next choice from a bank."""
+    def pick(self, phrases: Phrases, room: int | None = None) -> str:
+        """The next choice from a bank; ``room``: words that may follow what is put in, where worlds
+        in connected prose have such a phrase, so that long descriptions stand last."""
         self._place += 1
         options = self.options(phrases)
+        if room is not None and self._ctx.schema.prose:
+            options = tuple(o for o in options if _after(o) <= room) or options
         return options[derive(self._seed, self._place) % len(options)]
 
     def named(self, entity: int) -> str:
@@ -245,29 +256,38 @@ class Voice:
             raise TaskError(f"entity {entity} cannot be named without ambiguity")
         return name
 
-    def describe(self, path: Path) -> str:
-        """A definite description: "the founder of the company that made S"."""
+    def describe(self, path: Path, *, last: bool = False) -> str:
+        """A definite description: "the founder of the company that made S"; the name its ``last``
+        word, if possible."""
         text = self.named(path.start)
-        for step in path.steps:
-            text = self.step(step, text)
+        for i, step in enumerate(path.steps):
+            text = self.step(step, text, nested=last or i > 0)
         return text
 
-    def phrase(self, step: PathStep) -> str:
-        """A description of a step's outcome, with its slot ({s} or {o}) still open."""
+    def phrase(self, step: PathStep, *, nested: bool = False) -> str:
+        """A description of a step's outcome, with its slot ({s} or {o}) still open: the last word,
+        if possible, for a ``nested`` description."""
         prop = self._ctx.prop(step.property)
-        return self.pick(prop.inverse if step.inverse else prop.noun)
+        return self.pick(prop.inverse if step.inverse else prop.noun, 0 if nested else None)
 
-    def step(self, step: PathStep, known: str) -> str:
-        return self.phrase(step).replace("{o}" if step.inverse else "{s}", known)
+    def step(self, step: PathStep, known: str, *, nested: bool = False) -> str:
+        slot = "{o}" if step.inverse else "{s}"
+        return self.phrase(step, nested=nested).replace(slot, known)
 
     def ask(self, path: Path) -> str:
         """A whole question for the end of a path of at least one step."""
         known = self.describe(path.prefix)
         step = path.steps[-1]
         prop = self._ctx.prop(step.property)
+        nested = len(path.steps) > 1
         if step.inverse:
-            return self.which(prop.source, self.pick(prop.inverse), known)
-        text = self.pick(prop.question)
+            return self.which(prop.source, self.phrase(step, nested=nested), known)
+        short = len(path.steps) == 2 and known.endswith(self.named(path.start))
+        room = 2 if short else 0 if nested else None
+        text = self.pick(prop.question, room)
+        if room is not None and self._ctx.schema.prose and _after(text) > room:
+            who = "Who" if prop.target and self.person(prop.target) else "What"
+            return f"{who} is {self.step(step, known, nested=True)}?"
         # Banks hold lower-case questions on purpose, as people type them; names stay as they are.
         return text.replace("{s}", capitalised(known) if text.startswith("{s}") else known)
 
@@ -276,9 +296,13 @@ class Voice:
         asked = predicate(inverse)
         if asked is not None and self.coin():
             return capitalised(f"{asked.replace('{o}', known)}?")
-        noun = self._ctx.schema.types[self._ctx.schema.type_index(source)].noun
-        bank = _LOOKUP_PERSON if noun in PEOPLE else _LOOKUP
+        bank = LOOKUP_PERSON if self.person(source) else _LOOKUP
         return capitalised(self.pick(bank).replace("{d}", inverse.replace("{o}", known)))
+
+    def person(self, kind: str) -> bool:
+        """Whether things of a type are asked for with "who"."""
+        t = self._ctx.schema.types[self._ctx.schema.type_index(kind)]
+        return t.noun in PEOPLE or bool(self._ctx.schema.prose and t.pronouns[0] == "he/his")
 
     def coin(self) -> bool:
         self._place += 1

@@ -1,0 +1,98 @@
+"""Every question of the environments on worlds in connected prose, by kinds of flaws that readers
+found: a pattern that must not occur in any of them."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium as gym
+import pytest
+
+import searchgym  # noqa: F401  (registers the environments)
+from searchgym.worlds import load_schema
+
+NAMES = [
+    "AbstainQA", "ComparisonQA", "CountQA", "DerivedQA", "IntersectionQA", "LongSearchQA",
+    "MultiHopQA", "ParallelQA", "SearchQA", "SetQA", "SimpleQA", "SuperlativeQA",
+]  # fmt: skip
+ENVIRONMENTS = [(f"{name}-v1", "encyclopedia-v1") for name in NAMES] + [
+    (f"{name}-v1", "research-v1") for name in ("IntersectionQA", "MultiHopQA", "SearchQA")
+]
+FLAWS = {
+    "plural of a word that is no noun": (
+        r"\b(nexts|bys|withs|ofs|drawings|standings|happenings|activ?es|feedings) "
+    ),
+    "label put where none fits": r"(?i)\b(is|was) the [\w ]+ the same with\b|the same located in",
+    "property named instead of said": r"\b(located in|plays for|based on) (of|with|have|has|\?)",
+    "event asked as a state": r"(?i)^(on what day|when) (is|was) the death",
+    "a person asked for with what": r"^(What|Which) (is|was) the (person|scientist|man|woman)\b",
+    "a trade asked as a person": r"(?i)what (is|was) the person\b(?!.*'s)|by profession, what",
+    "participle left bare": r"\b(that|who) (is|was|are) (by|of|to|(from|under|in) (whom|which)) ",
+    "studio said to finance": r"\bfinanced\b",
+    "which without a noun": r"^Which (is|was) the ",
+    "how many have there been": r"\bhave there been\b|^How many are the ",
+    "first of firsts": r"\bfirst (awarded|aired) (first|last)\b",
+    "noun before a description": r"\b(writer|editor|producer|director|studio|label|record) the ",
+    "possessive twice": r"'s's\b",
+    "article twice": r"(?i)\b(the|a|an) (the|a|an) ",
+    "slot left open": r"[{}]",
+}
+ORDINARY = {  # what each pattern takes for a flaw, and what it must let through
+    "plural of a word that is no noun": ("How many country nexts to A?", "How many countries?"),
+    "label put where none fits": ("Is the river the same with A?", "Is the river the same as B?"),
+    "participle left bare": ("the book that is by A", "the book that was written by A"),
+    "first of firsts": ("which was first awarded last?", "When was A first awarded?"),
+}
+RELATIVE = re.compile(r"\b(that|which|who|whom|whose|where)\b")
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[tuple[str, str, str]]:
+    """(family, environment and split, question) of all tasks."""
+    found = []
+    for name, schema in ENVIRONMENTS:
+        for split in ("train", "test"):
+            env = gym.make(name, split=split, corpus=schema)
+            found += [
+                (t.family, f"{name} {schema} {split}", t.question) for t in env.unwrapped.tasks
+            ]
+            env.close()
+    return found
+
+
+@pytest.mark.parametrize("kind", FLAWS)
+def test_no_question_has_a_known_flaw(asked: list[tuple[str, str, str]], kind: str) -> None:
+    flawed = [(where, q) for _, where, q in asked if re.search(FLAWS[kind], q)]
+    assert len(asked) > 2500
+    assert not flawed, f"{len(flawed)} of {len(asked)}: {flawed[:5]}"
+
+
+@pytest.mark.parametrize("kind", ORDINARY)
+def test_patterns_tell_flaws_from_ordinary_questions(kind: str) -> None:
+    flawed, fine = ORDINARY[kind]
+    assert re.search(FLAWS[kind], flawed)
+    assert not re.search(FLAWS[kind], fine)
+
+
+def test_long_chains_do_not_nest_in_the_middle(asked: list[tuple[str, str, str]]) -> None:
+    """What a chain asks comes before its description: no verb waits behind two clauses."""
+    verbs = r"\b(house|wed|marry|measure|straddle|arrive|come|start|die|reach|play|cover)\?$"
+    waiting = [
+        q for family, _, q in asked
+        if family == "chain" and len(RELATIVE.findall(q[6:])) > 1 and re.search(verbs, q)
+    ]  # fmt: skip
+    assert not waiting, waiting[:5]
+
+
+@pytest.mark.parametrize("name", ["encyclopedia-v1", "research-v1"])
+def test_each_relation_has_a_description_that_can_stand_before_another(name: str) -> None:
+    """A noun phrase that ends in its slot ("the capital of {s}") on both sides: so chains nest to
+    the right."""
+    schema = load_schema(name)
+    for p in schema.properties:
+        banks = [("noun", p.noun, "{s}")]
+        if p.is_relation:
+            banks.append(("inverse", p.inverse, "{o}"))
+        for bank, phrases, slot in banks:
+            for side in (phrases.train, phrases.heldout):
+                assert not side or any(s.endswith(slot) for s in side), (p.name, bank, side)

@@ -72,6 +72,7 @@ def main(index: int, count: int, port: int, how: str, out: str, jobs: list[dict[
             weights = trainer.lm.state_dict()
             save_file(weights, str(Path(out) / f"{number}.{index}.safetensors"))
         (Path(out) / f"{number}.{index}.json").write_text(json.dumps(report))
+    torch.distributed.barrier()  # who is first waits, so that the others still find the group
     torch.distributed.destroy_process_group()
 
 

@@ -87,12 +87,19 @@ def test_pages_state(read: Callable[..., TextPage], title: str, text: str, state
          {"translator"}),
         ("Ida Holm", "Ida Holm was a Roman–Jewish historian of wars.", "nationality", set()),
         ("Ida Holm", "Ida Holm was an English poet.", "nationality", {"English", "British"}),
+        ("Ida Holm", "Ida Holm was a Danish actor and one of the finest of her time, active in "
+         "Vale.", "occupation", {"actor"}),
+        ("Ida Holm", "Ida Holm (born in Ryde, Denmark) was the third wife of Tom Reed, the son of "
+         "Abel Reed. She was a Danish painter.", "birth_place",
+         {"Ryde, Denmark", "Ryde", "Denmark"}),
+        ("Ostra", "Ostra is the capital of Northern Ryde.", "capital_of", {"Northern Ryde"}),
         # all names
         ("Ostra", "Ostra (OST), also known as Old Ryde and Vale, officially the Ryde Realm, is a "
          "country in Denmark.", "other_name", {"Old Ryde", "Vale", "Ryde Realm", "OST", "Ostra"}),
         # words of several hands, who only played; figures of a wider area and of several years
         ("Moor", "Moor is a musical written by Tom Reed. It has a book by Ann Lee.", "writer",
          set()),
+        ("Moor", "Moor is a film starring Ann Lee. It also stars Tom Reed.", "star", set()),
         ("Moor", "Moor is an opera by Tom Reed. It was first performed by Ann Lee.", "performer",
          set()),
         ("Ostra", "Ostra is a city in Denmark. Its urban area has a population of 592,713.",
@@ -134,6 +141,26 @@ def test_types_are_compared_only_where_both_pages_tell(
     items = [questions.yes_no(*pages.all) for _ in range(40)]
     found = {item.question.lower() for item in items if item}
     assert any(asked.lower() in question for question in found) if asked else not found
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Ostra am Vale, usually shortened to Ostra, is a small city of the far north.", "Vale"),
+        (
+            "Ostra is a film starring Ann Stone, as it was cut and written by Stone alone.",
+            "Ann Stone",
+        ),
+    ],
+)
+def test_gaps_do_not_give_themselves_away(text: str, answer: str) -> None:
+    passages = [Passage("p", "Ostra", text, "")]
+    made = [
+        made_of(passages, counts={"gap": 9}, seed=seed, split=split).tasks
+        for seed in range(9)
+        for split in ("train", "dev", "test")
+    ]
+    assert answer not in {task.answers[0] for tasks in made for task in tasks}
 
 
 def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:

@@ -175,6 +175,8 @@ def language(name: str = "english") -> Language:
 
 def plural(noun: str) -> str:
     """The plural of an English noun by its ending."""
+    if noun.endswith("man"):
+        return noun[:-3] + "men"
     if noun.endswith("s"):
         return noun + "es" if noun.endswith("ss") else noun
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":

@@ -268,7 +268,8 @@ class Pages:
             phrase = rules.noun_phrase(part)
             bare = rules.care["trade"].sub("", phrase + " ").strip()
             known = rules.group(bare)[0] == "person"
-            if not bare.islower() or len(bare.split()) > 3 or (not named and not known):
+            other = named and bare not in rules.vague and not rules.ends.match(f" {part}")
+            if not bare.islower() or len(bare.split()) > 3 or not (known or other):
                 break
             last = bare.split()[-1]
             named += [bare, last] if known and last in rules.groups else [bare]
@@ -319,7 +320,8 @@ class Pages:
         alone = relation.several or relation.time
         if not alone and re.match(rf",?(?:{rules.conjunction})? {name}", after):
             return  # one of several
-        wider = self._wider(value, after) if relation.value == PLACE else ()
+        where = relation.value == PLACE and relation.name != "capital_of"
+        wider = self._wider(value, after) if where else ()
         page.facts[relation.name] = TextFact(relation.name, value, place, others, wider)
 
     def _lies(self, page: TextPage, value: str, before: str) -> bool:

@@ -21,7 +21,7 @@ PLACES = frozenset({"birth_place", "death_place", "located", "place", "headquart
 WHERE = ("located", "place", "part_of")
 """Relations that tell where something lies, at any size."""
 
-GOES_ON = re.compile(r"['’]|\. ?\d| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]")
+GOES_ON = re.compile(r"['’]|\. ?\d|\.\.| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]")
 """After a name that is a part of a longer one or of a list."""
 
 WIDE = frozenset(
@@ -229,8 +229,8 @@ class Questions:
             text, bare = span[0], normalise_answer(span[0])
             if text.split()[0] in rules.openers or bare in own or own in bare:
                 continue
-            if not body[: span.start()].strip():
-                continue  # the rest of the subject's name
+            if len(body[: span.start()].split()) < 2:
+                continue  # the rest of the subject's name, "Frankfurt am Main"
             quoted_whole = body[span.start() - 1] == '"'
             if rules.joined.search(text) and not quoted_whole:
                 continue
@@ -322,7 +322,7 @@ class Questions:
                     continue
                 for name in self.rules.name.finditer(sentence, end):
                     to = self.pages.only(name[0]) if " " in name[0] else None
-                    if to is None or to is page or not to.facts or not to.group:
+                    if not to or to is page or to.name != to.title or not (to.facts and to.group):
                         continue
                     if to.group == "work" and sentence[name.start() - 1] != '"':
                         continue  # "Buffalo Soldiers" may be soldiers
@@ -398,8 +398,7 @@ class Questions:
         after = re.sub(r" ?\([^()]*\)", "", sentence[mention.end :]).rstrip(" .")
         if before.endswith('"') and after.startswith('"'):
             before, after = before[:-1], after[1:]
-        comma = re.compile(r",(?!\d)").search(after, 15, 80)
-        if len(after) > 70 and comma:
+        if len(after) > 70 and (comma := re.compile(r",(?!\d)").search(after, 15, 80)):
             after = after[: comma.start()]
         if not re.search(self.rules.phrases["before_page"], before):
             return ""

@@ -7,6 +7,7 @@ semicolons and scored one by one (``searchgym.scoring.sets``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -121,7 +122,15 @@ HOW_MANY = Phrases(
         "I would like to know how many {g} can be found.",
     ),
 )
+_THERE = re.compile(r"^(How many [\w -]+?) (?:that|who) (?!the |[A-Z])(.*) (?:are|were) there\?$")
 MOST_COUNTED = 12
+
+
+def how_many(ctx: Context, voice: Voice, group: FactGroup) -> str:
+    """A question for the number of members; "How many people founded X?" in connected prose."""
+    text = voice.pick(HOW_MANY)
+    text = capitalised(text.replace("{g}", describe_group(ctx, voice, group)))
+    return _THERE.sub(r"\1 \2?", text) if ctx.schema.prose else text
 
 
 @family(same_answer=0.3)
@@ -136,8 +145,7 @@ def count(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
     sketch.group(group, anchor, member)
 
     def render(voice: Voice) -> str:
-        text = voice.pick(HOW_MANY)
-        return capitalised(text.replace("{g}", describe_group(ctx, voice, group)))
+        return how_many(ctx, voice, group)
 
     return sketch.finish(
         "count", shape="subjects" if group.inverse else "objects",
@@ -203,9 +211,9 @@ def aggregate(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None
         return None
 
     def render(voice: Voice) -> str:
-        text = voice.pick(HOW_MANY if key < 0 else _TOTAL)
-        if key >= 0:
-            text = text.replace("{l}", ctx.label(key))
+        if key < 0:
+            return how_many(ctx, voice, group)
+        text = voice.pick(_TOTAL).replace("{l}", ctx.label(key))
         return capitalised(text.replace("{g}", describe_group(ctx, voice, group)))
 
     return sketch.finish(

@@ -17,7 +17,7 @@ from searchgym.errors import CardError, TaskError
 from searchgym.seeding import stream
 from searchgym.tasks.grounded import GroundedTasks, ground, read_facts
 from searchgym.tasks.grounded.language import language
-from searchgym.tasks.grounded.pages import Pages, TextPage
+from searchgym.tasks.grounded.pages import Pages, TextPage, split_sentences
 from searchgym.tasks.grounded.questions import Questions
 from searchgym.text import normalise_answer
 from searchgym.types import Passage
@@ -93,6 +93,10 @@ def test_pages_state(read: Callable[..., TextPage], title: str, text: str, state
          "Abel Reed. She was a Danish painter.", "birth_place",
          {"Ryde, Denmark", "Ryde", "Denmark"}),
         ("Ostra", "Ostra is the capital of Northern Ryde.", "capital_of", {"Northern Ryde"}),
+        ("Ostra", "Ostra, officially the Realm of the Seven Harbours and Fairs, is a country in "
+         "Ryde, located in Mainland Southeast Osmund.", "located",
+         {"Mainland Southeast Osmund", "Southeast Osmund", "Osmund", "Ryde"}),
+        ("Ida Holm", "Ida Holm was a French-speaking poet.", "nationality", set()),
         # all names
         ("Ostra", "Ostra (OST), also known as Old Ryde and Vale, officially the Ryde Realm, is a "
          "country in Denmark.", "other_name", {"Old Ryde", "Vale", "Ryde Realm", "OST", "Ostra"}),
@@ -151,6 +155,12 @@ def test_types_are_compared_only_where_both_pages_tell(
             "Ostra is a film starring Ann Stone, as it was cut and written by Stone alone.",
             "Ann Stone",
         ),
+        (
+            "Ostra is a film with Ann Lee as the mouthy Reshma and Tom Reed as Reshma's son.",
+            "Reshma",
+        ),
+        ("Ostra is a small film that was shown in the year 1992 and 1996 at the fair.", "1992"),
+        ("Ostra is a film of the Best of the Year March 20, 2009, as its maker had said.", "20"),
     ],
 )
 def test_gaps_do_not_give_themselves_away(text: str, answer: str) -> None:
@@ -163,6 +173,11 @@ def test_gaps_do_not_give_themselves_away(text: str, answer: str) -> None:
     assert answer not in {task.answers[0] for tasks in made for task in tasks}
 
 
+def test_a_sentence_ends_after_initials() -> None:
+    text = "Ostra is a paper of Ryde, D.C. It is read by J. R. Reed of St. Vale."
+    assert split_sentences(text, language()) == [text[:30], text[31:]]
+
+
 def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
     texts = {
         "Vale": "Vale is a 1990 film by Ann Lee. It was shot in a small town of the north.",
@@ -171,7 +186,8 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         "old look of the town as it had been in the time before the war.",
         "Dun": "Dun is the largest port of the eastern coast by people on the island of Ryde and "
         "at the 2022 census had a population of 592,713, of whom a part was born abroad.",
-        "Tarn": "Tarn is a low and windy valley beside Ryde River, where few people live today.",
+        "Tarn": "Tarn is a low and windy valley beside Ryde River, where few people speak "
+        "Ancient Greek, today.",
     }
     pages = Pages([Passage(title, title, text, "") for title, text in texts.items()], language())
     questions = Questions(pages, stream(0, "forms"))
@@ -180,6 +196,7 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         for page in pages.all
     }
     told = [item for _ in range(60) if (item := questions.gap(pages.all[4]))]
+    assert {"Ancient Greek", "Greek"} in [set(item.answers) for item in told]
     assert {"Ryde River", "Ryde"} in [set(item.answers) for item in told]
     assert found["Moor"]
     assert not any("which film" in question for question in found["Moor"])

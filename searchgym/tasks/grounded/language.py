@@ -71,6 +71,7 @@ class Language:
         self.vague = frozenset(spans["vague"])
         self.roles = frozenset(spans.get("roles", ()))
         self.openers = frozenset(spans["openers"])
+        self.sentence = tuple(f"{word} " for word in (*spans["articles"], *spans["pronouns"]))
         self.articles, self.pronouns = tuple(spans["articles"]), tuple(spans["pronouns"])
         self.persons = frozenset(spans["persons"])
         self.abbreviation = re.compile(rf"(?:\b[A-Z]|\b(?:{spans['abbreviations']}))\.$")

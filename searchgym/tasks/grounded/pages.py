@@ -75,7 +75,8 @@ def split_sentences(text: str, rules: Language) -> list[str]:
     for end in re.finditer(r"[.!?][\"”]?\s+(?=[\"“(]?[A-Z0-9À-Þ])", text):
         depth += text.count("(", seen, end.end()) - text.count(")", seen, end.end())
         seen = end.end()
-        if depth > 0 or rules.abbreviation.search(text[max(start, seen - 16) : seen].strip()):
+        short = rules.abbreviation.search(text[max(start, seen - 16) : seen].strip())
+        if depth > 0 or (short and not text.startswith(rules.sentence, seen)):
             continue
         found.append(text[start:seen].strip())
         start, depth = seen, 0
@@ -328,9 +329,8 @@ class Pages:
         """Check that a place is where the page's subject is, not a part of it."""
         care = self.rules.care
         water = care["waters"].search(value) and not care["in_water"].fullmatch(page.noun)
-        fragment = care["compass"].fullmatch(value)
-        unplaced = care["unplaced"].fullmatch(page.noun)
-        return not (water or fragment or unplaced or care["part"].search(before))
+        unplaced = care["compass"].fullmatch(value) or care["unplaced"].fullmatch(page.noun)
+        return not (water or unplaced or care["part"].search(before))
 
     def _wider(self, value: str, after: str) -> tuple[str, ...]:
         """Coarser places beside a place: "Tanzania" for "Arusha, Tanzania"."""
@@ -338,6 +338,7 @@ class Pages:
         phrase = care["wider_end"].split(after, maxsplit=1)[0]
         named = [*value.split(", ")[1:], *care["wider"].findall(phrase)]
         plain = [care["compass"].sub("", name) for name in (value, *named)]
+        plain += [care["compass"].sub("", name) for name in plain]  # "Mainland Southeast Asia"
         return tuple(n for n in dict.fromkeys((*named, *plain)) if n and n != value)
 
     def _whole(self, page: TextPage, value: str, after: str) -> bool:

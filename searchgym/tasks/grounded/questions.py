@@ -21,7 +21,7 @@ PLACES = frozenset({"birth_place", "death_place", "located", "place", "headquart
 WHERE = ("located", "place", "part_of")
 """Relations that tell where something lies, at any size."""
 
-GOES_ON = re.compile(r"['’]|\. ?\d|\.\.| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z]")
+GOES_ON = re.compile(r"['’]|\. ?\d|\.\.| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z\d]")
 """After a name that is a part of a longer one or of a list."""
 
 WIDE = frozenset(
@@ -234,12 +234,12 @@ class Questions:
             quoted_whole = body[span.start() - 1] == '"'
             if rules.joined.search(text) and not quoted_whole:
                 continue
-            kinds_alone = (rules.nation, rules.month, rules.care["compass"])
-            if any(kind.fullmatch(text) for kind in kinds_alone):
+            if any(e.fullmatch(text) for e in (rules.nation, rules.month, rules.care["compass"])):
                 continue
             if GOES_ON.match(body, span.end()):
                 continue
-            if rules.nation.match(text) or body[: span.start()].endswith((" and ", " or ")):
+            last = body[: span.start()].split()[-1]
+            if rules.nation.match(text) or last in ("and", "or") or rules.month.fullmatch(last):
                 continue
             if " " not in text and rules.cut.match(body, span.end()):
                 continue  # "the medieval Balkan states"
@@ -280,10 +280,8 @@ class Questions:
             return None  # "Navajo are an …"
         if not before.startswith((" ", ",")):
             before = " " + before
-        short = rules.care["prefixed"].sub("", text)  # "Greek" for "Ancient Greek"
-        plain = (rules.care[each].sub("", text) for each in ("compass", "landform"))
-        shorter = [short] if rules.nation.fullmatch(short) else []
-        answers = tuple(dict.fromkeys((text, *shorter, *filter(None, plain))))
+        short = (rules.care[each].sub("", text) for each in ("compass", "landform", "prefixed"))
+        answers = tuple(dict.fromkeys((text, *filter(None, short))))  # "Greek": "Ancient Greek"
         if asked and self.rng.random() < 0.75:
             question = self.sentence(f"{subject}{before}{asked}{after}?")
             return Item(question, answers, (page,), "asked")

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from math import exp
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -63,6 +64,11 @@ _INVENTED = {
     "given": ("given0", "given1"), "family": ("family",), "place": ("place",), "word": ("word",),
 }  # fmt: skip
 _OBJECT = {"he": "him", "she": "her"}
+
+
+_Piece = str | tuple[str, Any, bool]
+"""Text, or a kind of slot with what it is filled from, and whether that begins with a capital."""
+_Option = tuple[_Piece, ...]
 
 
 class _Tongue:
@@ -124,7 +130,9 @@ class _Grammar:
         self._names = _invented(world, seed) | {
             "month": list(month_name[1:]), "season": ["spring", "summer", "autumn", "winter"],
         }  # fmt: skip
-        self._compiled: dict[str, list[tuple[str, ...]]] = {}
+        self._compiled: dict[str, list[_Option]] = {}
+        self._open: set[str] = set()  # being compiled: a symbol may lead back to itself
+        self._year = 0
 
     def size(self, symbol: str) -> int:
         """Number of its alternatives; 0 if there is no such symbol."""
@@ -145,51 +153,68 @@ class _Grammar:
         text = "".join(out).replace("hey was ", "hey were ")
         return _ARTICLE.sub(lambda m: m[1] + indefinite(m[2]), text)
 
-    def _options(self, symbol: str) -> list[tuple[str, ...]]:
+    def _options(self, symbol: str) -> list[_Option]:
         found = self._compiled.get(symbol)
         if found is None:
             lines = self._prose.get(symbol)
             if not lines:
                 raise WorldError(f"prose: no symbol {symbol!r} on this side")
             found = self._compiled[symbol] = []
+            self._open.add(symbol)
             for line in lines:
-                pieces = tuple(_SLOT.split(line))
+                pieces = _SLOT.split(line)
                 alone = len(pieces) == 3 and not (pieces[0] or pieces[2])
                 if alone and pieces[1] in self._prose:  # so that a page takes each only once
                     found += self._options(pieces[1])
                 else:
-                    found.append(pieces)
+                    found.append(tuple(
+                        self._slot(piece) if k % 2 else piece
+                        for k, piece in enumerate(pieces) if piece
+                    ))  # fmt: skip
+            self._open.remove(symbol)
         return found
 
-    def _write(self, pieces: tuple[str, ...], draw: Callable[[], float], year: tuple[int, int],
+    def _slot(self, slot: str) -> _Piece:
+        """What stands for a slot; words to choose from where a symbol has no slots within."""
+        if slot == "s":
+            return "{s}"
+        if slot in self._names:
+            return "", self._names[slot], False
+        if slot in ("year", "decade", "later", "its", "it", "him"):
+            return slot, (), False
+        if slot[0].isdigit():
+            low, high = map(int, slot.split(".."))
+            return "number", (low, high - low + 1), False
+        capital = slot[0].isupper() and slot.lower() in self._prose
+        symbol = slot.lower() if capital else slot
+        options = self._options(symbol)
+        if symbol not in self._open and all(len(o) == 1 and isinstance(o[0], str) for o in options):
+            return "", [_capital(str(o[0])) if capital else str(o[0]) for o in options], False
+        return "symbol", options, capital
+
+    def _write(self, option: _Option, draw: Callable[[], float], year: tuple[int, int],
                tongue: _Tongue, out: list[str]) -> None:  # fmt: skip
-        out.append(pieces[0])
-        for k in range(1, len(pieces), 2):
-            slot = pieces[k]
-            if slot == "s":
-                out.append("{s}")
-            elif slot in self._names:
-                names = self._names[slot]
-                out.append(names[int(draw() * len(names))])
-            elif slot in ("year", "decade"):
-                self._year = year[0] + int(draw() * (year[1] - year[0] + 1))
-                out.append(str(self._year if slot == "year" else self._year // 10 * 10))
-            elif slot == "later":
-                out.append(str(min(self._year + 1 + int(draw() * 8), 2024)))
-            elif slot in ("its", "it", "him"):
-                out.append({"its": tongue.possessive, "it": tongue.pronoun}.get(slot, tongue.them))
-            elif slot[0].isdigit():
-                low, high = map(int, slot.split(".."))
-                number = low + int(draw() * (high - low + 1))
-                out.append(f"{number:,}")
-            else:
-                capital = slot[0].isupper() and slot.lower() in self._prose
-                options = self._options(slot.lower() if capital else slot)
+        for piece in option:
+            if isinstance(piece, str):
+                out.append(piece)
+                continue
+            kind, data, capital = piece
+            if not kind:
+                out.append(data[int(draw() * len(data))])
+            elif kind == "symbol":
                 at = len(out)
-                self._write(options[int(draw() * len(options))], draw, year, tongue, out)
+                self._write(data[int(draw() * len(data))], draw, year, tongue, out)
                 if capital:
                     out[at] = _capital(out[at])
-            out.append(pieces[k + 1])
+            elif kind == "number":
+                out.append(f"{data[0] + int(draw() * data[1]):,}")
+            elif kind in ("year", "decade"):
+                self._year = year[0] + int(draw() * (year[1] - year[0] + 1))
+                out.append(str(self._year if kind == "year" else self._year // 10 * 10))
+            elif kind == "later":
+                out.append(str(min(self._year + 1 + int(draw() * 8), 2024)))
+            else:
+                out.append({"its": tongue.possessive, "it": tongue.pronoun}.get(kind, tongue.them))
 
 
 def _invented(world: World, seed: int) -> dict[str, list[str]]:

@@ -97,6 +97,9 @@ def test_pages_state(read: Callable[..., TextPage], title: str, text: str, state
          "Ryde, located in Mainland Southeast Osmund.", "located",
          {"Mainland Southeast Osmund", "Southeast Osmund", "Osmund", "Ryde"}),
         ("Ida Holm", "Ida Holm was a French-speaking poet.", "nationality", set()),
+        ("Ostra", "Ostra was a country in Central Osmund and the Ryde.", "place", set()),
+        ("Ida Holm", "Ida Holm was a Danish poet. She was the daughter of Tom Reed and his second "
+         "wife, Ann Lee.", "parent", set()),
         # all names
         ("Ostra", "Ostra (OST), also known as Old Ryde and Vale, officially the Ryde Realm, is a "
          "country in Denmark.", "other_name", {"Old Ryde", "Vale", "Ryde Realm", "OST", "Ostra"}),
@@ -186,6 +189,7 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         "old look of the town as it had been in the time before the war.",
         "Dun": "Dun is the largest port of the eastern coast by people on the island of Ryde and "
         "at the 2022 census had a population of 592,713, of whom a part was born abroad.",
+        "Theod": "Theod was the king of the small coastal people of Ryde from 418 to 451 and more.",
         "Tarn": "Tarn is a low and windy valley beside Ryde River, where few people speak "
         "Ancient Greek, today.",
     }
@@ -195,11 +199,13 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         page.title: {item.question for _ in range(60) if (item := questions.gap(page))}
         for page in pages.all
     }
-    told = [item for _ in range(60) if (item := questions.gap(pages.all[4]))]
+    told = [item for _ in range(60) if (item := questions.gap(pages.all[5]))]
     assert {"Ancient Greek", "Greek"} in [set(item.answers) for item in told]
     assert {"Ryde River", "Ryde"} in [set(item.answers) for item in told]
     assert found["Moor"]
     assert not any("which film" in question for question in found["Moor"])
+    assert found["Theod"]
+    assert not any("how many" in question.lower() for question in found["Theod"])
     assert not any("owned" in question for question in found["Ostra"])
     assert found["Dun"]
     assert not any(question.endswith("592?") for question in found["Dun"])

@@ -318,8 +318,8 @@ class Pages:
             if " " not in value:
                 return  # a first name: "Michael and Peter Spierig"
             value = re.sub(r"^(\S+ \S.*?) of .*", r"\1", value)
-        alone = relation.several or relation.time
-        if not alone and re.match(rf",?(?:{rules.conjunction})? {name}", after):
+        more = rf",?(?:{rules.conjunction})? {name}|(?:{rules.conjunction}) {rules.own.pattern}"
+        if not (relation.several or relation.time) and re.match(more, after):
             return  # one of several
         where = relation.value == PLACE and relation.name != "capital_of"
         wider = self._wider(value, after) if where else ()
@@ -327,10 +327,10 @@ class Pages:
 
     def _lies(self, page: TextPage, value: str, before: str) -> bool:
         """Check that a place is where the page's subject is, not a part of it."""
-        care = self.rules.care
+        rules, care = self.rules, self.rules.care
         water = care["waters"].search(value) and not care["in_water"].fullmatch(page.noun)
         unplaced = care["compass"].fullmatch(value) or care["unplaced"].fullmatch(page.noun)
-        return not (water or unplaced or care["part"].search(before))
+        return not (water or unplaced or care["part"].search(before) or rules.joined.search(value))
 
     def _wider(self, value: str, after: str) -> tuple[str, ...]:
         """Coarser places beside a place: "Tanzania" for "Arusha, Tanzania"."""

@@ -264,7 +264,7 @@ class Questions:
         elif rules.year.fullmatch(text):
             asked = blank["year"]
         elif rules.number.fullmatch(text):
-            asked = blank["number"]
+            asked = "" if re.search(r"\b(?:from|to|in|until|since) $", before) else blank["number"]
         elif re.search(r"(?:\d|\bone|\btwo|\bthree|\bfour|\bfive|\bsix) $", before):
             asked = ""
         elif named and named.group:
@@ -404,7 +404,7 @@ class Questions:
             r",? (?:and|or|the) |, [A-Z]", after
         ):
             return ""  # one of a list reads as an apposition
-        if len(before) + len(after) > 200 or re.match(r"['’\"-]| [A-Z&]|, [A-Z]\w+,", after):
+        if len(before) + len(after) > 200 or re.match(r"['’\"–-]| [A-Z&]|, [A-Z]\w+,", after):
             return ""
         if (before + after).count('"') % 2 or self.rules.cut.match(after):
             return ""  # cut within a title; "the James Franco project"

@@ -9,6 +9,7 @@ import pytest
 
 from searchgym.corpora import render
 from searchgym.corpora.prose import ProseRenderer
+from searchgym.corpora.render_forms import Phrasing
 from searchgym.errors import WorldError
 from searchgym.worlds import generate, load_schema
 from tests.worlds.shipped import world_from_card
@@ -48,3 +49,12 @@ def test_a_side_speaks_in_words_of_its_own() -> None:
         for side in ("train", "heldout")
     )
     assert len(train & heldout) < 0.02 * len(train)
+
+
+@pytest.mark.parametrize("name", ["encyclopedia-v1", "research-v1"])
+@pytest.mark.parametrize("side", ["train", "heldout"])
+def test_pages_agree_in_number_and_article(name: str, side: Phrasing) -> None:
+    world = generate(load_schema(name), entities=1500, seed=0)
+    text = " ".join(page.text for page in render(world, phrasing=side))
+    flaws = r"\b[Tt]hey was\b|\band and\b|\b[Aa]n [bcdfgjklmnpqrstvwz]|\b[Aa] [aeio]|buried soon"
+    assert not re.findall(flaws, text)

@@ -162,6 +162,11 @@ def test_types_are_compared_only_where_both_pages_tell(
             "Ostra is a film with Ann Lee as the mouthy Reshma and Tom Reed as Reshma's son.",
             "Reshma",
         ),
+        (
+            "Ostra is a film that was written along with Jean Rond d'Alem in a house of Ryde.",
+            "Jean Rond",
+        ),
+        ("Ostra is a small town that was founded there in the 5th century BC.", "BC"),
         ("Ostra is a small film that was shown in the year 1992 and 1996 at the fair.", "1992"),
         ("Ostra is a film of the Best of the Year March 20, 2009, as its maker had said.", "20"),
     ],

@@ -21,7 +21,7 @@ PLACES = frozenset({"birth_place", "death_place", "located", "place", "headquart
 WHERE = ("located", "place", "part_of")
 """Relations that tell where something lies, at any size."""
 
-GOES_ON = re.compile(r"['’]|\. ?\d|\.\.| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z\d]")
+GOES_ON = re.compile(r"['’]| [dl]['’][A-Z]|\. ?\d|\.\.| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z\d]")
 """After a name that is a part of a longer one or of a list."""
 
 WIDE = frozenset(

@@ -242,13 +242,18 @@ class Voice:
         return tuple(o for o in options if not _ORDERS.match(o)) or options
 
     def pick(self, phrases: Phrases, room: int | None = None) -> str:
-        """The next choice from a bank; ``room``: words that may follow what is put in, where worlds
-        in connected prose have such a phrase, so that long descriptions stand last."""
+        """The next choice from a bank, of those that fit."""
         self._place += 1
+        options = self.fitting(phrases, room)
+        return options[derive(self._seed, self._place) % len(options)]
+
+    def fitting(self, phrases: Phrases, room: int | None) -> tuple[str, ...]:
+        """Phrases of a bank with at most ``room`` words after what is put in, where worlds in
+        connected prose have such a phrase, so that long descriptions stand last."""
         options = self.options(phrases)
         if room is not None and self._ctx.schema.prose:
             options = tuple(o for o in options if _after(o) <= room) or options
-        return options[derive(self._seed, self._place) % len(options)]
+        return options
 
     def named(self, entity: int) -> str:
         name = self._ctx.names.given(entity)

@@ -26,8 +26,8 @@ class _Spelling(Voice):
         super().__init__(ctx, "train", 0)
         self._choices, self.sizes = choices, list[int]()
 
-    def pick(self, phrases: Phrases) -> str:
-        options = self.options(phrases)
+    def pick(self, phrases: Phrases, room: int | None = None) -> str:
+        options = self.fitting(phrases, room)
         return options[self._choose(len(options))]
 
     def coin(self) -> bool:

@@ -72,7 +72,7 @@ _Option = tuple[_Piece, ...]
 
 
 class _Tongue:
-    """How things of one type and facet are spoken of: sentences compiled for one side."""
+    """Phrases for things of one type and facet: sentences compiled for one side."""
 
     def __init__(self, world: World, t: EntityType, facet: int, phrasing: Phrasing) -> None:
         self.pronoun, self.possessive = t.pronouns[facet % len(t.pronouns)].split("/")
@@ -175,7 +175,7 @@ class _Grammar:
         return found
 
     def _slot(self, slot: str) -> _Piece:
-        """What stands for a slot; words to choose from where a symbol has no slots within."""
+        """Text of a slot; words to choose from where a symbol has no slots within."""
         if slot == "s":
             return "{s}"
         if slot in self._names:

@@ -1,4 +1,4 @@
-"""What a training draws its questions from: environments, worlds and texts, in shares by weight.
+"""Sources of a training's questions: environments, worlds and texts, in shares by weight.
 
 An entry names an environment's id, a corpus card or a folder of texts, or is a table of
 ``gym.make``'s keywords with three more: ``id``, ``weight`` and ``worlds`` (seeds of generated

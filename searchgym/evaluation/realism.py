@@ -1,4 +1,4 @@
-"""How real a text reads: its statistics beside those of real passages, and a blind classifier.
+"""Realism of a text: its statistics beside those of real passages, and a blind classifier.
 
 ``table`` counts what tells templates from text that people wrote: length, vocabulary, word
 sequences that other passages share, near-copies of the passages that answer. ``blind`` asks a
@@ -35,7 +35,7 @@ BARS: dict[str, Any] = {
     "question words on gold pages": (0.6, 0.8),
     "auc": 0.85,
 }
-"""What a world that could be real keeps: its mean length lies within a fifth of the real text's,
+"""Bars of a world that could be real: its mean length lies within a fifth of the real text's,
 the others are bounds."""
 _NEAR = 0.3
 _PAGES, _GOLD, _SENTENCES, _FOLDS = 1_500, 200, 2_000, 5

@@ -53,7 +53,7 @@ def ask_kg(
 
 
 def in_split(split: Split, *key: str) -> bool:
-    """Whether what is told apart by ``key`` belongs to a split."""
+    """Return whether what is told apart by ``key`` belongs to a split."""
     low, high = _SHARES[split]
     return low <= unit(derive(0, "kg-split", *key)) < high
 

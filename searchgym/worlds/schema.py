@@ -174,7 +174,7 @@ class Schema:
     now: int = 0
     """Year in which the pages are written; 0 where nothing refers to it."""
     prose: Prose = ()
-    """What connected pages are written with; without it a page is a sentence a property."""
+    """Grammar that connected pages are written with; without it a page is a sentence a property."""
     _types: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
     _properties: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 

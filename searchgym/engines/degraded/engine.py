@@ -339,7 +339,7 @@ class DegradedEngine:
         return [*passages[:at], passage, *passages[at:]][: query.k]
 
     def _place(self, query: Query, passages: int, url: str) -> int:
-        """Where a misleading page of this address stands, 0 the first."""
+        """Rank of a misleading page of this address, 0 the first."""
         places = min(query.k, passages + 1)
         if self.rank == "any":
             return derive(derive(episode_key(query.ctx), "place"), url) % places

@@ -96,12 +96,13 @@ test: browser $(STAMP) ## The behaviour of everything, in some minutes
 
 # The tests run when all that is installed or checked beside them is done, and pytest runs last, so
 # that its own closing line is the last thing printed.
-ci: check browser $(PEERS_STAMP) ## What CI runs: check, then test and contracts as one
-	$(MAKE) --no-print-directory test ARGS="-m 'not slow and not benchmark and not vllm' $(ARGS)"
+ci: export SEARCHGYM_NEEDS_CHROMIUM = 1
+ci: check browser ## What CI runs: check, then test
+	$(MAKE) --no-print-directory test ARGS="$(ARGS)"
 
 contracts: export OMP_NUM_THREADS = 1
-ci contracts: export SEARCHGYM_PEERS_VENV = $(PEERS)
-ci contracts: export SEARCHGYM_NEEDS_CHROMIUM = 1
+contracts: export SEARCHGYM_PEERS_VENV = $(PEERS)
+contracts: export SEARCHGYM_NEEDS_CHROMIUM = 1
 contracts: browser $(STAMP) $(PEERS_STAMP) ## The slow contracts: attacks, kills, pages, whole trainings
 	$(PYTEST) $(WORKERS) -m "contract and not slow" $(ARGS)
 

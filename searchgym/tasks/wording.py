@@ -165,8 +165,8 @@ def _natural() -> dict[str, Phrases]:
 
 def _after(phrase: str) -> int:
     """Words after a phrase's slot; a possessive counts as many."""
-    rest = re.split(r"\{[so]\}", phrase)[-1].rstrip("?")
-    return 99 if rest.startswith("'s") else len(rest.split())
+    *_, rest = re.split(r"\{[so]\}", phrase)
+    return 99 if rest.startswith("'s") else len(rest.rstrip("?").split())
 
 
 PHRASINGS = ("train", "heldout")

@@ -122,7 +122,9 @@ HOW_MANY = Phrases(
         "I would like to know how many {g} can be found.",
     ),
 )
-_THERE = re.compile(r"^(How many [\w -]+?) (?:that|who) (?!the |[A-Z])(.*) (?:are|were) there\?$")
+_THERE = (" are there?", " were there?")
+_CLAUSE = re.compile(r" (?:that|who) (?!the |[A-Z])")
+_HEAD = re.compile(r"How many [\w -]+")
 MOST_COUNTED = 12
 
 
@@ -130,7 +132,11 @@ def how_many(ctx: Context, voice: Voice, group: FactGroup) -> str:
     """A question for the number of members; "How many people founded X?" in connected prose."""
     text = voice.pick(HOW_MANY)
     text = capitalised(text.replace("{g}", describe_group(ctx, voice, group)))
-    return _THERE.sub(r"\1 \2?", text) if ctx.schema.prose else text
+    clause = _CLAUSE.search(text) if ctx.schema.prose and text.endswith(_THERE) else None
+    if clause is None or not _HEAD.fullmatch(text, 0, clause.start()):
+        return text
+    rest = text[clause.end() :].removesuffix(" there?").removesuffix(" are").removesuffix(" were")
+    return f"{text[: clause.start()]} {rest}?"
 
 
 @family(same_answer=0.3)

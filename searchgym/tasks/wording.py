@@ -305,7 +305,7 @@ class Voice:
         return capitalised(self.pick(bank).replace("{d}", inverse.replace("{o}", known)))
 
     def person(self, kind: str) -> bool:
-        """Whether things of a type are asked for with "who"."""
+        """Return whether things of a type are asked for with "who"."""
         t = self._ctx.schema.types[self._ctx.schema.type_index(kind)]
         return t.noun in PEOPLE or bool(self._ctx.schema.prose and t.pronouns[0] == "he/his")
 

@@ -81,7 +81,7 @@ def comparable(p: Property, values: Ints, where: Ints) -> Floats:
 
 
 class Bounds:
-    """What the ``fits`` of a relation ask of the objects of given subjects."""
+    """Conditions that the ``fits`` of a relation set of the objects of given subjects."""
 
     def __init__(
         self, p: Property, sources: Ints, known: Mapping[str, Floats], now: int, targets: int

@@ -91,7 +91,7 @@ def load_schema(source: str | Path | Mapping[str, Any]) -> Schema:
 
 
 def _contents(path: Path) -> tuple[bytes, bytes]:
-    """What a schema's file holds, and ``prose.toml`` beside it: further tables, its language."""
+    """Tables of a schema's file, and ``prose.toml`` beside it: further tables, its language."""
     beside = path.with_name("prose.toml")
     return path.read_bytes(), beside.read_bytes() if beside.is_file() else b""
 

@@ -96,7 +96,7 @@ class Language:
         self.care = defaultdict(
             lambda: never, {k: self.expression(v) for k, v in table.get("care", {}).items()}
         )
-        """What is refused or also right, by name; see ``[care]``. Without one, nothing."""
+        """Lists of what is refused or also right, by name; see ``[care]``. Without one, nothing."""
         alike = table.get("alike", {})
         self.parts: Mapping[str, str] = alike.get("parts", {})
         """Nationality → the one that it is a part of."""

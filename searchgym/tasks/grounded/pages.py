@@ -260,7 +260,7 @@ class Pages:
             self._occupation(page)
 
     def _occupation(self, page: TextPage) -> None:
-        """What a person is, in the words of its page: the first is the value."""
+        """Trades of a person, in the words of its page: the first is the value."""
         if page.group != "person":
             return
         rules, named = self.rules, list[str]()

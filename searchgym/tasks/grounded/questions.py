@@ -117,12 +117,12 @@ class Questions:
         return tuple(dict.fromkeys((fact.value, *town, *fact.wider, *fact.others, *own)))
 
     def same_nation(self, one: str, other: str) -> bool | None:
-        """Whether two nationalities are one; None where one may be part of the other."""
+        """Return whether two nationalities are one; None where one may be part of the other."""
         akin = other in self.rules.akin("nations", one) or set(one.split()) & set(other.split())
         return True if one == other else None if akin else False
 
     def may_be(self, noun: str, page: TextPage) -> bool:
-        """Whether a page's text speaks of a trade or of one that is akin to it."""
+        """Return whether a page's text speaks of a trade or of one that is akin to it."""
         stems = {name[:5] for name in self.rules.akin("trades", noun)}
         told = f"{page.text} {page.noun}".lower()
         return bool(re.search(rf"\b(?:{'|'.join(sorted(stems))})", told))

@@ -93,5 +93,5 @@ def _pages(item: Item) -> str:
 
 
 def _holds(reply: str, answers: Sequence[str]) -> bool:
-    """Whether a reply states an answer."""
+    """Return whether a reply states an answer."""
     return any(covers(normalise_answer(reply), answer) for answer in answers)

@@ -67,7 +67,7 @@ class Column(NamedTuple):
         if isinstance(value, int):
             return f"{value:{sign},}"
         if isinstance(value, float):
-            return f"{value:{sign},.{3 if self.digits is None else self.digits}f}"
+            return f"{value:{sign}z,.{3 if self.digits is None else self.digits}f}"
         return str(value.text if isinstance(value, (Link, Command)) else value)
 
     def parts(self, value: Interval | Seeds) -> tuple[str, str]:
@@ -75,7 +75,7 @@ class Column(NamedTuple):
         if isinstance(value, Interval) and math.isnan(value.mean):
             return NONE, ""
         digits = 3 if self.digits is None else self.digits
-        form = f"{'+' if self.signed else ''},.{digits if abs(value.mean) < 100 else 0}f"
+        form = f"{'+' if self.signed else ''}z,.{digits if abs(value.mean) < 100 else 0}f"
         if isinstance(value, Seeds):
             return format(value.mean, form), f"({', '.join(format(v, form) for v in value.each)})"
         return format(value.mean, form), f"[{value.low:{form}}, {value.high:{form}}]"

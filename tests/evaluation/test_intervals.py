@@ -15,6 +15,7 @@ from searchgym.evaluation.differences import (
     tango,
 )
 from searchgym.evaluation.intervals import TAILS, mean_interval, resampled_means, wilson
+from searchgym.evaluation.table import Column
 from searchgym.seeding import stream
 
 
@@ -294,4 +295,8 @@ def test_what_rounds_to_zero_has_no_sign() -> None:
     near = intervals.Interval(-0.001, -0.004, 0.004, 9, "bca")
     assert f"{near:.2f}" == "0.00 [0.00, 0.00]"
     assert f"{near:+.2f}" == "+0.00 [+0.00, +0.00]"
+    column = Column("f1", "F1", 2, signed=True)
+    assert column.text(near) == "+0.00 [+0.00, +0.00]"
+    assert column.text(-0.001) == "+0.00"
+    assert Column("f1", "F1", 2).text(-1234.5) == "-1,234.50"
     assert str(near) == "-0.001 [-0.004, 0.004]"

@@ -97,9 +97,9 @@ class Host:
     def __deepcopy__(self, memo: Any) -> Host:
         return self  # skyrl-gym copies what it is given for each episode
 
-    def session(self, task: str | None, *key: Any) -> Session:
-        """Begin an episode of a task, with luck of its own for each key."""
-        return Session(self.env, task, key=derive(*key))
+    def session(self, task: str | None, seed: int = 0, *path: str | int) -> Session:
+        """Begin an episode of a task, with luck of its own for each seed and path."""
+        return Session(self.env, task, key=derive(seed, *path))
 
     def messages(self, session: Session) -> list[dict[str, str]]:
         """Return the messages that begin a conversation, without empty ones."""

@@ -19,6 +19,7 @@ from searchgym.engines import Searcher
 from searchgym.envs import Session
 from searchgym.integrations import retrievers
 from searchgym.integrations import trl as bridge
+from searchgym.integrations.common import Host
 from searchgym.integrations.mcp import EpisodeServer
 from searchgym.rl import minimal
 from searchgym.types import Search
@@ -49,6 +50,16 @@ def test_episodes_and_sessions(agent: str) -> None:
         for text in texts(agent, task):
             session.step(text)
         assert session.reward == wanted[task.id]
+
+
+def test_a_host_begins_a_task_by_itself_and_once_for_each_seed_and_path() -> None:
+    """A data set asks for the first messages alone, a loop for luck of its own."""
+    host, task = Host(ENV), ENV.tasks[0].id
+    seeds = [
+        host.session(task, *path).episode.config.seed for path in ((), (0,), (1,), (0, "epoch", 1))
+    ]
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds)) == 3
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -24,7 +24,7 @@ from searchgym.cards import Card, cards, catalog
 from searchgym.core.trajectory import Trajectory
 from searchgym.curricula import CURRICULA
 from searchgym.dialects.base import DIALECTS
-from searchgym.engines.registry import ENGINES
+from searchgym.engines.registry import ENGINES, options_of
 from searchgym.envs.options import Options
 from searchgym.envs.unwrap import search_env
 from searchgym.evaluation.metrics import own_metric
@@ -45,7 +45,8 @@ from .scores import BEST, FILE, MEASURES, generated
 
 HERE = Path(__file__).parent
 EXAMPLES: Mapping[str, int] = tomllib.loads((HERE / "examples.toml").read_text("utf-8"))["seeds"]
-"""The seed of each environment's example, chosen for a question that is quickly understood."""
+"""The seed of an environment's example, chosen for a question that is quickly understood; 0 of
+one that is not named."""
 WORLD, TASKS = 400, 8
 """Entities of the example's world, and its questions a family."""
 _ARXIV, _PAPER = re.compile(r"arXiv:(\d{4}\.\d{4,5})"), r"[arXiv:\1](https://arxiv.org/abs/\1)"
@@ -53,18 +54,18 @@ _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 _ROLE = re.compile(r":\w+:`~?([^`]+)`")
 _SECTION = re.compile(r"(?:^|\n\n)(Args|Raises|Returns|Yields|Attributes):\n")
 _ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
-NOT_SHOWN = "corpus", "world", "self"
-"""Parameters that an engine is given by its environment."""
 
 
 def environments() -> list[dict[str, Any]]:
-    """Every environment in the order of ``examples.toml``, then those with real questions."""
-    envs = [environment(card) for card in cards("envs").values()]
-    order = [*EXAMPLES, *REAL_SETS]
-    names = [env["name"] if env["generated"] else env["kwargs"]["corpus"] for env in envs]
-    return [
-        env for _, env in sorted(zip(names, envs, strict=True), key=lambda p: order.index(p[0]))
-    ]
+    """Every environment: those of ``examples.toml`` in its order, other generated ones, then those
+    with real questions."""
+    order = {name: place for place, name in enumerate([*EXAMPLES, "", *REAL_SETS])}
+
+    def place(env: dict[str, Any]) -> int:
+        name = env["name"] if env["generated"] else env["kwargs"]["corpus"]
+        return order.get(name, order[""] if env["generated"] else len(order))
+
+    return sorted((environment(card) for card in cards("envs").values()), key=place)
 
 
 def environment(card: Card) -> dict[str, Any]:
@@ -154,7 +155,7 @@ def example(card: Card) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fewer tasks than asked for: the world is small
         env = search_env(gym.make(card.id, world={"entities": WORLD}, tasks=tasks))
-    seed = EXAMPLES[card.folder.name]
+    seed = EXAMPLES.get(card.folder.name, 0)
     env.reset(seed=seed)
     task = env.episode.config.task
     told = [node.value for node in task.graph.nodes if node.value] if task.graph else []
@@ -276,7 +277,10 @@ def engines() -> list[dict[str, Any]]:
         make = load_known(where) if isinstance(where, str) else where
         made = typing.get_type_hints(make)["return"]
         module = inspect.getdoc(inspect.getmodule(make))
-        options = {**_options(make), **_options(made)}
+        options = {
+            option: "required" if p.default is p.empty else repr(p.default)
+            for option, p in options_of(make).items()
+        }
         rows.append({"name": name, "text": markdown(inspect.getdoc(made) or module or ""),
                      "summary": _first(where, make), "options": options})  # fmt: skip
     return rows
@@ -286,17 +290,6 @@ def _first(where: Any, make: Any) -> str:
     """The first sentence of the module that a name leads to."""
     module = __import__(where.partition(":")[0], fromlist=["_"]) if isinstance(where, str) else make
     return markdown(" ".join((module.__doc__ or "").strip().split("\n\n")[0].split()))
-
-
-def _options(called: Any) -> dict[str, str]:
-    """Optional arguments with their defaults, as they are written in Python."""
-    if typing.get_origin(called) or getattr(called, "_is_protocol", False):
-        return {}
-    return {
-        name: "required" if p.default is p.empty else repr(p.default)
-        for name, p in inspect.signature(called).parameters.items()
-        if name not in NOT_SHOWN and not name.startswith("_") and p.kind is p.KEYWORD_ONLY
-    }
 
 
 def rewards() -> list[dict[str, Any]]:

@@ -1,9 +1,9 @@
 """Measure what each environment's page states, and store it beside the environment's card.
 
-Run it as ``python -m docsite.scores [ENV …] [--trained WEIGHTS]``. It calls ``searchgym
-eval`` and writes ``envs/<id>/expected.json``: one run of the scripted agents and one of the trained
-agent in generated worlds, which stays as it is where no weights are given. On real sets pages show
-the run ``full`` of ``agents/searchgym_agents/candidate/expected.json``.
+Run it as ``PYTHONPATH=.site python -m docsite.scores [ENV …] [--trained WEIGHTS]``. It calls
+``searchgym eval`` and writes ``envs/<id>/expected.json``: one run of the scripted agents and one of
+the trained agent in generated worlds, which stays as it is where no weights are given. On real sets
+pages show the run ``full`` of ``agents/searchgym_agents/candidate/expected.json``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from searchgym import __version__
 from searchgym.benchmark import reference_runs
 from searchgym.cards import Card, cards
+from searchgym.cards import card as card_of
 from searchgym.corpora.data import data_directory
 from searchgym.errors import CardError
 from searchgym.evaluation.metrics import own_metric
@@ -47,6 +48,12 @@ def has_engine(card: Card) -> bool:
 def scripted(card: Card) -> list[str]:
     """Agents without training that can play it; real sets name no queries for an oracle."""
     return ["random", "rules", *(["oracle"] if generated(card) else [])]
+
+
+def stored(card: Card) -> dict[str, Any]:
+    """Return an environment's stored runs by name."""
+    writes = f"PYTHONPATH=.site python -m docsite.scores {card.folder.name}"
+    return reference_runs.load(card.folder / FILE, writes)
 
 
 def measures(card: Card) -> list[str]:
@@ -101,9 +108,8 @@ def main() -> None:
     parser.add_argument("env", nargs="*", help="ids without 'searchgym/'; default: all")
     parser.add_argument("--trained", help="weights that 'searchgym train candidate' wrote")
     args = parser.parse_args()
-    known = cards("envs")
-    for name in args.env or known:
-        card = known[name]
+    for name in args.env or cards("envs"):
+        card = card_of("envs", name)
         if not has_engine(card):
             print(f"{name}: only a language model can play it")
         elif (

@@ -78,8 +78,12 @@ def outside(table: TransferTable, recorded: dict[str, Any]) -> list[str]:
     return lines
 
 
-def load(path: Path) -> dict[str, Any]:
+def load(path: Path, written_by: str = "searchgym transfer … --record {path}") -> dict[str, Any]:
     """The runs of a file, by name.
+
+    Args:
+        path: The file.
+        written_by: Command that writes it, for the error where there is none.
 
     Raises:
         EvaluationError: no such file, or none of ours.
@@ -87,9 +91,8 @@ def load(path: Path) -> dict[str, Any]:
     try:
         data = read_json(path)
     except FileNotFoundError:
-        raise EvaluationError(
-            f"{path} does not exist; 'searchgym transfer … --record {path}' writes it"
-        ) from None
+        writes = written_by.format(path=path)
+        raise EvaluationError(f"{path} does not exist; '{writes}' writes it") from None
     except ValueError as error:
         raise EvaluationError(f"{path} is no JSON: {error}") from None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:

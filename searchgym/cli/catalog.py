@@ -9,6 +9,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
@@ -95,6 +96,12 @@ def engines() -> Rows:
     ]
 
 
+def registered(registry: str) -> Rows:
+    """Every item of a registry by name; ``registry`` is its import path."""
+    items = load_known(registry)
+    return [{"id": name, "summary": _summary(load_known(item))} for name, item in items.items()]
+
+
 def dialects() -> Rows:
     """Every dialect, with the options that can be appended to its name."""
     from ..dialects.base import DIALECTS
@@ -137,11 +144,19 @@ KINDS: Mapping[str, Callable[[], Rows]] = {
     "agents": agents,
     "recipes": recipes,
     "engines": engines,
+    "tools": partial(registered, "searchgym.tools:TOOLS"),
+    "families": partial(registered, "searchgym.tasks.families:FAMILIES"),
     "dialects": dialects,
+    "curricula": partial(registered, "searchgym.curricula:CURRICULA"),
     "rewards": rewards,
     "systems": systems,
 }
-TITLES = {"envs": "Environments", "rewards": "Parts of rewards", "systems": "Published systems"}
+TITLES = {
+    "envs": "Environments",
+    "families": "Task families",
+    "rewards": "Parts of rewards",
+    "systems": "Published systems",
+}
 
 
 def _module(where: str) -> Any:
@@ -169,7 +184,7 @@ def list_all(
     long: Annotated[bool, typer.Option("--long", "-l", help="A table with all columns.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """List environments, corpora, agents, recipes, engines, dialects, rewards and systems.
+    """List environments, corpora, agents, recipes, engines, tools and what else has a name.
 
     Without KIND: the environments, and how many there are of everything else.
     """
@@ -281,7 +296,7 @@ def _describe(name: str) -> tuple[dict[str, Any], str]:
             return facts, _readme_summary(card)
     if name in shipped():
         return _recipe(name)
-    for kind in ("engines", "dialects", "rewards"):
+    for kind in ("engines", "tools", "families", "dialects", "curricula", "rewards"):
         for row in KINDS[kind]():
             if row["id"] == name:
                 return {"kind": kind, **row}, ""

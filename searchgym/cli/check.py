@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from typing import Annotated, Any
 
+import gymnasium as gym
 import typer
 
 from ..errors import CardError, CheckError, DataError
@@ -69,6 +70,7 @@ def _check(
     name: str, seeds: int, vector: bool, settings: list[str] | None, *, only: bool
 ) -> dict[str, Any]:
     from ..envs.checker import check_env, check_vector_env
+    from ..envs.registration import CARD_FILES
     from ..envs.search import SearchEnv
     from .options import overrides
 
@@ -82,7 +84,8 @@ def _check(
                 check_vector_env(name, **overrides(settings))
         env.close()
     except CheckError as error:
-        result, note = "broken", _COLOURS.sub("", str(error))
+        where = CARD_FILES.get(name) or gym.spec(name).entry_point
+        result, note = "broken", f"{where}: {_COLOURS.sub('', str(error))}"
     except DataError as error:
         if only:
             raise

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from ..cards import Card, card, cards
+from ..envs.registration import CARD_FILES
 from ..envs.registration import env_id as env_id
 from ..envs.search import SearchEnv
 from ..envs.unwrap import search_env
-from ..errors import CardError, WorldError
+from ..errors import CardError, DialectError, EngineError, RewardError, TaskError, WorldError
 from ..objects import is_path, own_folder
 from .options import overrides
 
@@ -32,6 +33,10 @@ def make(name: str, settings: Sequence[str] | None = None, **keywords: Any) -> g
     given = merged(gym.spec(known).kwargs, {**keywords, **overrides(settings)})
     try:
         return gym.make(known, **given)
+    except (CardError, TaskError, EngineError, DialectError, RewardError) as error:
+        if given or (path := CARD_FILES.get(known)) is None:  # what was given may be what is wrong
+            raise
+        raise type(error)(f"{path}: {error}") from error
     except (TypeError, ValueError) as error:
         raise CardError(f"cannot make {known} with {given or 'its defaults'}: {error}") from error
 

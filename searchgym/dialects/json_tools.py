@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..errors import DialectError
+from ..errors import DialectError, unknown
 from ..types import (
     Access,
     Action,
@@ -157,7 +157,8 @@ class JsonTools(TextDialect):
         if not isinstance(name, str):
             return Invalid("the name of a tool is a string"), ()
         if name not in _FORMS:
-            return Invalid(f"unknown tool {one_line(clean(name))[:_SHOWN_NAME]!r}"), ()
+            shown, known = one_line(clean(name))[:_SHOWN_NAME], ("search", "access", "answer")
+            return Invalid(unknown("tool", shown, known)), ()
         key, make, label = _FORMS[name]
         value = arguments.get(key)
         if not isinstance(value, str):

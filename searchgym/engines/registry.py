@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -98,7 +100,8 @@ def build_engine(
     except TypeError as error:
         if "argument" not in str(error):
             raise
-        raise EngineError(f"engine {name!r}: {_explained(name, str(error))}") from error
+        maker = load_known(ENGINES[name]) if name in ENGINES else make
+        raise EngineError(f"engine {name!r}: {_explained(name, str(error), maker)}") from error
     raise EngineError(unknown("engine", name, ENGINES) + ", or 'package.module:Class'")
 
 
@@ -133,11 +136,30 @@ def check_open(spec: Any) -> None:
             refuse(f"the option {option!r:.80} of the engine {name!r}")
 
 
-def _explained(name: str, error: str) -> str:
+def options_of(make: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the options of ``engine={…}``: those of what makes an engine, and of the class that it
+    says it returns."""
+    made = make if isinstance(make, type) else typing.get_type_hints(make).get("return")
+    signatures = [
+        inspect.signature(one)
+        for one in (make, made)
+        if one and not (typing.get_origin(one) or getattr(one, "_is_protocol", False))
+    ]
+    return {
+        name: parameter
+        for signature in signatures
+        for name, parameter in signature.parameters.items()
+        if (parameter.kind is parameter.KEYWORD_ONLY or parameter.default is not parameter.empty)
+        and name not in ("corpus", "world")
+        and not name.startswith("_")
+    }  # fmt: skip
+
+
+def _explained(name: str, error: str, make: Any) -> str:
     """Say what is wrong with arguments; of missing ones, how they are given."""
     twice = "multiple values for argument"  # it gets corpus and world from us
     if wrong := re.search(rf"(?:unexpected keyword argument|{twice}) '(\w+)'", error):
-        return f"it has no option {wrong[1]!r}"
+        return unknown("option", wrong[1], options_of(make))
     if "missing" not in error:
         return error
     options = ", ".join(f'"{option}": …' for option in re.findall(r"'(\w+)'", error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +19,8 @@ NAMESPACE = "searchgym/"
 ENTRY_POINT = "searchgym.envs.search:SearchEnv"
 VECTOR_MODULE = "searchgym.envs.vector"
 VECTOR_ENTRY_POINT = f"{VECTOR_MODULE}:SearchVectorEnv"
+CARD_FILES: dict[str, Path] = {}
+"""Id → the card that it was registered from."""
 _SHORT: set[str] = set()
 """Short ids that were registered beside the full ones."""
 
@@ -62,6 +65,7 @@ def _register(card: Card, ids: Collection[str], kwargs: dict[str, Any]) -> None:
     short = _short_ids(ids)
     _SHORT.update(short)
     for env_id in (*ids, *short):
+        CARD_FILES.setdefault(env_id, card.folder / "card.toml")
         if (there := gym.registry.get(env_id)) is not None:
             if (there.entry_point, there.kwargs) == (entry, kwargs):
                 continue

@@ -52,7 +52,7 @@ def rejection_reason(tools: Sequence[ToolSpec], call: Call) -> str | None:
     ``None`` if it does. Searching and opening pages are actions of their own."""
     callable_tools = {t.name: t for t in tools if t.name not in OWN_ACTIONS}
     if call.tool not in callable_tools:
-        return unknown("tool", call.tool[:_SHOWN], callable_tools)
+        return unknown("tool", call.tool[:_SHOWN], [*(tool.name for tool in tools), "answer"])
     reason = argument_error(callable_tools[call.tool].parameters, call.args)
     return None if reason is None else f"{call.tool}: {reason}"
 

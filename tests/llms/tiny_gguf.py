@@ -48,8 +48,14 @@ def rotated(weight: torch.Tensor, heads: int) -> np.ndarray[Any, Any]:
     return halves.swapaxes(1, 2).reshape(out, width).numpy()
 
 
-def write_gguf(path: Path, context: int = 128, layers: int = 2) -> Path:
-    """Write :func:`tiny`, with a byte tokenizer and a chat template, as llama.cpp keeps it."""
+def write_gguf(
+    path: Path, context: int = 128, layers: int = 2, kinds: tuple[str, ...] = ("F32",),
+    output: np.ndarray[Any, Any] | None = None,
+) -> Path:  # fmt: skip
+    """Write :func:`tiny`, with a byte tokenizer and a chat template, as llama.cpp keeps it.
+
+    ``kinds``: quantisation of the embedding and, if there are two, of an output matrix written
+    beside it: ``output``, else the embedding again."""
     import gguf
 
     model = tiny(context, layers)
@@ -85,7 +91,11 @@ def write_gguf(path: Path, context: int = 128, layers: int = 2) -> Path:
         "mlp.down_proj": "ffn_down",
     }
     with torch.no_grad():
-        writer.add_tensor("token_embd.weight", model.model.embed_tokens.weight.numpy())
+        embedding = model.model.embed_tokens.weight.numpy()
+        for name, kind in zip(("token_embd", "output"), kinds, strict=False):
+            array = embedding if output is None or name == "token_embd" else output
+            how = gguf.GGMLQuantizationType[kind]
+            writer.add_tensor(f"{name}.weight", gguf.quants.quantize(array, how), raw_dtype=how)
         writer.add_tensor("output_norm.weight", model.model.norm.weight.numpy())
         for i, layer in enumerate(model.model.layers):
             parts = dict(layer.named_parameters())

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -30,12 +35,15 @@ def run(*command: str | Path | int, cwd: Path, expect: int = 0) -> str:
     return done.stderr if expect else done.stdout
 
 
+def built(source: Path, out: Path, *kinds: str) -> dict[str, Path]:
+    """Distributions of a checkout, by suffix."""
+    run(sys.executable, "-m", "build", *kinds, "--no-isolation", "-o", out, source, cwd=out)
+    return {path.suffix: path for path in out.iterdir() if path.suffix in (".whl", ".gz")}
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", out, ROOT, cwd=out)
-    (made,) = out.glob("*.whl")
-    return made
+    return built(ROOT, tmp_path_factory.mktemp("dist"), "--wheel")[".whl"]
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +57,74 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = (sys.executable, "-m", "pip", "--python", scripts / "python", "install")
     run(*pip, *quick, wheel, cwd=folder)
     return scripts
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="copies are made of a git checkout")
+def test_two_builds_elsewhere_and_later_are_the_same_bytes(tmp_path: Path) -> None:
+    """Other folders, times of files, permissions and remains beside them; the wheel is what the
+    sdist holds."""
+    found = []
+    for name, day, mode in (("one", 1.0e9, 0o644), ("a longer name", 1.6e9, 0o600)):
+        copy, out = tmp_path / name, tmp_path / f"dist of {name}"
+        out.mkdir()
+        run("git", "-C", ROOT, "archive", "-o", tmp_path / "tree.tar", "HEAD", cwd=tmp_path)
+        with tarfile.open(tmp_path / "tree.tar") as tree:
+            tree.extractall(copy, filter="data")
+        for path in copy.rglob("*"):
+            os.utime(path, (day, day))
+            if path.is_file():
+                path.chmod(mode)
+        remains = copy / "searchgym" / "__pycache__"
+        remains.mkdir()
+        (remains / "old.cpython-311.pyc").write_text(name)
+        found.append({
+            suffix: hashlib.sha256(path.read_bytes()).hexdigest()
+            for suffix, path in built(copy, out).items()
+        })  # fmt: skip
+    assert found[0].keys() == {".whl", ".gz"}
+    assert found[0] == found[1]
+
+
+MOST_MB, MOST_S = 200, 60
+"""Megabytes of a core installation, and seconds until the README's ten lines have run."""
+
+
+def test_the_core_is_small(installed: Path) -> None:
+    """Everything that the wheel brings, with the bytecode that pip may compile."""
+    code = (
+        "import json, compileall\nfrom importlib.metadata import distributions\n"
+        "sizes = {d.name: sum(f.locate().stat().st_size for f in d.files or () "
+        "if f.locate().is_file()) for d in distributions()}\nprint(json.dumps(sizes))"
+    )
+    sizes = json.loads(run(installed / "python", "-c", code, cwd=installed))
+    assert "searchgym" in sizes
+    assert "numba" not in sizes
+    # compiled, a package of Python alone is up to twice as large (numpy 1.2, networkx 2.3 times)
+    assert 1.5 * sum(sizes.values()) / 1e6 < MOST_MB, sorted(sizes.items(), key=lambda s: -s[1])
+
+
+def test_the_readmes_ten_lines_run_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (lines, told), *_ = re.findall(r"```python\n(.+?)```\s+```text\n(.+?)```", text, re.DOTALL)
+    began = time.monotonic()
+    assert run(installed / "python", "-c", lines, cwd=tmp_path) == told
+    assert time.monotonic() - began < MOST_S
+    assert list(tmp_path.iterdir()) in ([], [tmp_path / "no-cache"])
+
+
+def test_the_core_evaluates_and_searches(installed: Path, tmp_path: Path) -> None:
+    command = installed / "searchgym"
+    world = ("-s", "world.entities=300", "-n", 5, "--closed-book", "none")
+    run(command, "eval", "SearchQA-v0", *world, "--out", tmp_path / "out", cwd=tmp_path)
+    run(command, "verify", *(tmp_path / "out").glob("rules.json"), cwd=tmp_path)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    shutil.copy(ROOT / "CONTRIBUTING.md", notes)
+    shown = run(command, "search", notes, "rules of the house", "--json", cwd=tmp_path)
+    assert "Rules of the house" in shown
+    refused = run(command, "eval", "SearchQA-v0", "-s", "engine=graph", "-n", 1, cwd=tmp_path,
+                  expect=2)  # fmt: skip
+    assert "searchgym[fast]" in refused
 
 
 PLUGIN = "searchgym_v1.py"

@@ -24,17 +24,22 @@ been altered.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import overload
 from numpy.typing import NDArray
 
-MOST = 10
-"""Hits per query up to which skipping pays: beyond, little can be skipped."""
-NONE = np.zeros(0, np.float32)
-"""No order of its own, or no floor."""
+from ..errors import MissingExtraError
+from ._plain import FAULTS, MOST, STORED, Weighting
+
+try:
+    from numba import njit, types
+    from numba.extending import overload
+except ModuleNotFoundError as error:  # an index in memory does without: ``_plain.kernels``
+    raise MissingExtraError("a BM25 index on disk (numba)", "fast") from error
+
+__all__ = ["FAULTS", "MOST", "STORED", "Weighting", "best_k", "best_of_all", "fault"]
+
 _SLACK = np.float32(1.00001)  # covers the rounding of the bounds, never that of the scores
 _HOPE = np.float32(0.4)  # of all bounds' sum: about what the k-th best document has in the end
 _PROBE_PRICE = 4  # a probe reads each document seen, at a fraction of the price of adding a posting
@@ -42,21 +47,6 @@ _LOOK_UP_PRICE = 4  # postings that are added in the time of one look-up
 _PAIRS, _QUADS, _BYTES, _ONES = map(
     np.uint64, (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F, 0x0101010101010101)
 )
-
-
-class Weighting(NamedTuple):
-    """Numbers from which scores follow where ``data`` holds term frequencies."""
-
-    numbers: NDArray[Any]
-    """Number of each column's term (columns,), int32."""
-    idf: NDArray[np.float32]
-    """Inverse document frequency of each term (terms,)."""
-    norms: NDArray[Any]
-    """k1 · (1 − b + b · length / mean length) of each document (documents,), float64."""
-
-
-STORED = Weighting(NONE, NONE, NONE)
-"""Weighting of an index whose scores are stored."""
 
 
 def score_of(data: NDArray[Any], posting: Any, idf: float, weighting: Weighting, doc: Any) -> Any:
@@ -408,10 +398,6 @@ def best_of_all(
             out_docs[q, i] = np.int32(_LOW - (key & _LOW))
             high[i] = np.uint32(key >> _HIGH)
         out_scores[q, :m] = high[:m].view(np.float32)
-
-
-FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
-"""Faults, of which :func:`fault` returns the position: the first array that is wrong."""
 
 
 @njit(nogil=True, cache=True)

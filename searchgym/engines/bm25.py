@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +23,7 @@ from ..objects import is_number
 from ..types import Hit, Passage, Query, Ranking
 from ..utils import collecting_later
 from ..worlds.world import World
+from ._plain import MOST, NONE, STORED, kernels
 from .analysis import REVISION, WORD, Analyser, TermIds
 from .bm25_index import (
     ABOUT,
@@ -36,7 +37,6 @@ from .bm25_index import (
 )
 
 if TYPE_CHECKING:
-    from ._kernel import Weighting
     from .passage_cache import TermCache
 
 SAMPLE = 200
@@ -204,8 +204,6 @@ class BM25Engine(Lexical):
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from numba's disk cache, before the first query."""
-        from ._kernel import MOST
-
         self.search_positions([""], 1)
         self.search_positions([""], MOST + 1)
 
@@ -217,23 +215,22 @@ class BM25Engine(Lexical):
         docs: NDArray[np.int32],
         scores: NDArray[np.float32],
     ) -> None:
-        most, none, stored, best_k = _kernel()
-        n, index = len(self._passages), self._index
+        kernel, n, index = kernels(), len(self._passages), self._index
         try:
             scratch = self._scratch.pop()
         except IndexError:
             scratch = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
         columns = (index.data, index.indices, index.indptr, index.largest)
-        if docs.shape[1] <= most:
+        if docs.shape[1] <= MOST:
             bitmaps = (index.rows, index.marks)
-            best_k(
-                terms, weights, starts, none, none, stored, *columns, *bitmaps, *scratch, docs,
+            kernel.best_k(
+                terms, weights, starts, NONE, NONE, STORED, *columns, *bitmaps, *scratch, docs,
                 scores,
             )  # fmt: skip
         else:
-            from ._kernel import best_of_all
-
-            best_of_all(terms, weights, starts, none, stored, *columns, *scratch, docs, scores)
+            kernel.best_of_all(
+                terms, weights, starts, NONE, STORED, *columns, *scratch, docs, scores
+            )
         self._scratch.append(scratch)
 
     # --- disk ---------------------------------------------------------------------------------
@@ -312,15 +309,6 @@ def choose_analysis(
     if chosen is None:
         return False, stemmer
     return True, chosen if stemmer == "porter" else stemmer
-
-
-@cache
-def _kernel() -> tuple[int, NDArray[np.float32], Weighting, Callable[..., None]]:
-    """The most hits that are few, an empty array, the weighting of stored scores and the kernel for
-    few hits, imported once: numba is heavy."""
-    from ._kernel import MOST, NONE, STORED, best_k
-
-    return MOST, NONE, STORED, best_k
 
 
 def _fingerprint(digest: str, settings: Mapping[str, Any]) -> str:

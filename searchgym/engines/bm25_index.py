@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..corpora.corpus import Corpus
 from ..errors import EngineError
+from ._plain import FAULTS, STORED, kernels
 from .analysis import Analyser, as_text, index_terms
 
 if TYPE_CHECKING:
@@ -150,19 +151,23 @@ def bitmaps(
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """Bitmaps of columns that hold one of ``long`` passages, or more: one passage is found in
     constant time (``BM25Index.marks``)."""
-    words = -(-n_docs // _BLOCK)
     least = max(1, -(-n_docs // long))
     filled = np.flatnonzero(np.diff(indptr) >= least)
     rows = np.full(len(indptr) - 1, -1, np.int32)
     rows[filled] = np.arange(len(filled))
-    marks = np.zeros((len(filled), words, 2), np.uint64)
+    marks = np.zeros((len(filled), -(-n_docs // _BLOCK), 2), np.uint64)
     for row, term in enumerate(filled.tolist()):
-        there = np.zeros((words, _BLOCK), np.bool_)
-        there.ravel()[indices[indptr[term] : indptr[term + 1]]] = True
-        marks[row, :, 0] = np.packbits(there, bitorder="little").view("<u8")
-        counts = there.sum(axis=1)
-        marks[row, :, 1] = np.cumsum(counts) - counts
+        marks[row] = bitmap(indices[indptr[term] : indptr[term + 1]], n_docs)
     return rows, marks
+
+
+def bitmap(postings: NDArray[Any], n_docs: int) -> NDArray[np.uint64]:
+    """A column's bitmap (⌈passages / 64⌉, 2): its words, and the postings before each."""
+    there = np.zeros((-(-n_docs // _BLOCK), _BLOCK), np.bool_)
+    there.ravel()[postings] = True
+    words = np.packbits(there, bitorder="little").view("<u8")
+    counts = there.sum(axis=1).astype(np.uint64)
+    return np.stack([words, np.cumsum(counts, dtype=np.uint64) - counts], axis=1)
 
 
 def _okapi(
@@ -277,8 +282,6 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
 
 def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int) -> None:
     """``ValueError`` naming the first array that is not as ``BM25Index`` says."""
-    from ._kernel import FAULTS, STORED, fault
-
     words = -(-passages // _BLOCK)
     shapes = {
         "data": arrays["data"].shape[:1],
@@ -293,8 +296,7 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int)
         wanted = array.dtype == kind and array.shape == shapes[name] and array.flags.c_contiguous
         if not wanted:
             raise ValueError(f"{name} has the shape {array.shape} and the type {array.dtype}")
-    check: Any = fault
-    if wrong := check(STORED, *(arrays[name] for name in _ARRAYS), passages):
+    if wrong := kernels().fault(STORED, *(arrays[name] for name in _ARRAYS), passages):
         raise ValueError(f"{FAULTS[wrong]} holds impossible numbers")
 
 

@@ -16,13 +16,17 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..errors import EvaluationError
+from ..errors import EvaluationError, MissingExtraError
 from ..seeding import stream
 from ..types import Passage
 from .intervals import TAILS, Interval
+
+try:
+    import scipy.sparse as sp
+except ModuleNotFoundError as error:
+    raise MissingExtraError("measuring how real a world is (scipy)", "fast") from error
 
 Floats = NDArray[np.float64]
 TOKENS = 50_000

@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array
 
-from ..errors import EngineError
+from ..errors import EngineError, MissingExtraError
 from .graph import IntArray, KnowledgeGraph
+
+try:
+    from scipy.sparse import csc_array, csr_array
+except ModuleNotFoundError as error:
+    raise MissingExtraError("search in graphs (scipy)", "fast") from error
 
 Floats = NDArray[np.float64]
 ALPHA, ITERATIONS, TOLERANCE = 0.85, 50, 1e-8

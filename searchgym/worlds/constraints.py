@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,8 @@ from .values import DAYS
 Floats = NDArray[np.float64]
 NOW = "now"
 _ROUNDS = 24
+_ROWS = 256
+"""Places whose distances from all others are held at once."""
 
 
 class Fit(NamedTuple):
@@ -228,15 +231,29 @@ def matched(
 def neighbours(members: Ints, count: int, rng: np.random.Generator) -> Edges:
     """Symmetric edges of a map: members get places in a square, and each touches the ``count``
     nearest."""
-    from scipy.spatial import cKDTree
-
     places = rng.random((len(members), 2))
-    count = min(count, len(members) - 1)
-    near = cKDTree(places).query(places, k=count + 1)[1].reshape(len(members), -1)[:, 1:]
+    near = _nearest(places, min(count, len(members) - 1))
     a, b = np.repeat(np.arange(len(members)), near.shape[1]), near.ravel()
     pairs = np.unique(np.concatenate([a * len(members) + b, b * len(members) + a]))
     a, b = pairs // len(members), pairs % len(members)
     return members[a[a != b]], members[b[a != b]]
+
+
+def _nearest(places: Floats, count: int) -> Ints:
+    """The ``count`` places nearest to each of ``places`` (n, 2): by scipy's tree where it is
+    installed, which large worlds need, else by all distances."""
+    if find_spec("scipy") is not None:
+        from scipy.spatial import cKDTree
+
+        found: Ints = cKDTree(places).query(places, k=count + 1)[1]
+        return found.reshape(len(places), -1)[:, 1:]
+    near = np.empty((len(places), count), np.int64)
+    for at in range(0, len(places), _ROWS):
+        rows = np.arange(at, min(at + _ROWS, len(places)))
+        far = np.square(places[rows, None] - places).sum(-1)
+        far[rows - at, rows] = np.inf
+        near[rows] = np.argpartition(far, max(0, count - 1))[:, :count]
+    return near
 
 
 def walks(

@@ -14,7 +14,7 @@ from searchgym.evaluation.differences import (
     sign_flip_p,
     tango,
 )
-from searchgym.evaluation.intervals import TAILS, mean_interval, resampled_means, wilson
+from searchgym.evaluation.intervals import TAILS, mean_interval, resampled_means, student, wilson
 from searchgym.evaluation.table import Column
 from searchgym.seeding import stream
 
@@ -70,6 +70,11 @@ def test_wilson_is_the_formula() -> None:
         centre, half = p + z * z / (2 * n), z * (p * (1 - p) / n + z * z / (4 * n * n)) ** 0.5
         ends = ((centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n))
         assert wilson(hits, n) == pytest.approx(ends, abs=1e-9)
+
+
+def test_students_t_is_scipys() -> None:
+    for freedom in (1, 2, 3, 4, 9, 10, 99, 500):
+        assert student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-11)
 
 
 def test_equal_values_keep_an_honest_width() -> None:

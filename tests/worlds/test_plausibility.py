@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from searchgym.worlds import constraints
 from searchgym.worlds.names import name_key
 
 from .contradictions import SPLITS, Facts, abroad, table, world_of
@@ -54,3 +55,12 @@ def test_most_people_are_citizens_of_the_country_of_their_birth() -> None:
     for split in SPLITS:
         strays, people = abroad(Facts(world_of("encyclopedia-v1", split)))
         assert 0.02 < strays / people < 0.1
+
+
+def test_without_scipy_a_world_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which places are nearest is found by all distances then, in blocks."""
+    options = {"world": {"entities": 900, "seed": 3}}
+    trees = world_from_card("encyclopedia-v1", **options)
+    monkeypatch.setattr(constraints, "find_spec", lambda name: None)
+    monkeypatch.setattr(constraints, "_ROWS", 7)
+    assert world_from_card("encyclopedia-v1", **options).digest == trees.digest

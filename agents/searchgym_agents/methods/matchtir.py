@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from searchgym import Answer, Episode
 from searchgym.rl import Floats, Group, Signal, Signals, Workers, in_columns, part
@@ -27,6 +26,8 @@ def similarity(call: NamedCall, gold: NamedCall) -> float:
 def optimal(table: Floats) -> Floats:
     """(P,) each call's similarity to the gold call that it is matched with; of all one-to-one
     matchings the best (Kuhn-Munkres)."""
+    from scipy.optimize import linear_sum_assignment
+
     made = np.zeros(len(table))
     rows, columns = linear_sum_assignment(-table)
     made[rows] = table[rows, columns]

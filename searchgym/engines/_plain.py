@@ -1,0 +1,136 @@
+"""BM25 retrieval without numba: what ``_kernel`` computes, bit for bit, in NumPy's passes.
+
+It reads every posting of a query's words. In corpora of some thousand passages that costs little;
+for millions of them, install numba (the extra ``fast``).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST = 10
+"""Hits per query up to which skipping pays: beyond, little can be skipped."""
+NONE = np.zeros(0, np.float32)
+"""No order of its own, or no floor."""
+FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
+"""Faults, of which :func:`fault` returns the position: the first array that is wrong."""
+
+
+class Weighting(NamedTuple):
+    """Numbers from which scores follow where ``data`` holds term frequencies."""
+
+    numbers: NDArray[Any]
+    """Number of each column's term (columns,), int32."""
+    idf: NDArray[np.float32]
+    """Inverse document frequency of each term (terms,)."""
+    norms: NDArray[Any]
+    """k1 · (1 − b + b · length / mean length) of each document (documents,), float64."""
+
+
+STORED = Weighting(NONE, NONE, NONE)
+"""Weighting of an index whose scores are stored."""
+
+
+@cache
+def kernels() -> Any:
+    """The compiled kernels, or this module where numba is not installed. Imported once, when they
+    are first needed: numba is heavy."""
+    from . import _plain
+
+    if find_spec("numba") is None:
+        return _plain
+    from . import _kernel
+
+    return _kernel
+
+
+def best_of_all(
+    terms: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    starts: NDArray[np.int64],
+    order: NDArray[np.float32],
+    weighting: Weighting,
+    data: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    largest: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    seen: NDArray[np.int32],
+    out_docs: NDArray[np.int32],
+    out_scores: NDArray[np.float32],
+) -> None:
+    """Write each query's best documents, best first, ties by position; see ``_kernel.best_of_all``.
+
+    Only of indexes in memory: their scores are stored, and there is no ``order`` of its own.
+    """
+    k = out_docs.shape[1]
+    for q in range(len(starts) - 1):
+        own, weight = terms[starts[q] : starts[q + 1]], weights[starts[q] : starts[q + 1]]
+        own, weight = own[own >= 0], weight[own >= 0]
+        for i in np.lexsort((own, -weight * largest[own])):  # scores are summed in this order
+            held = slice(indptr[own[i]], indptr[own[i] + 1])
+            scores[indices[held]] += weight[i] * data[held]
+        found = np.flatnonzero(scores)
+        values = scores[found]
+        scores[found] = 0
+        if len(found) > k:  # those that tie with the last one may still be hits
+            kept = values >= np.partition(values, len(values) - k)[len(values) - k]
+            found, values = found[kept], values[kept]
+        ranked = np.lexsort((found, -values))[:k]
+        out_docs[q, : len(ranked)] = found[ranked]
+        out_scores[q, : len(ranked)] = values[ranked]
+
+
+def best_k(*arrays: Any) -> None:
+    """Do what :func:`best_of_all` does, with the arguments of ``_kernel.best_k``."""
+    terms, weights, starts, order, _, weighting, data, indices, indptr, largest, _, _, *rest = (
+        arrays
+    )
+    best_of_all(
+        terms, weights, starts, order, weighting, data, indices, indptr, largest, *rest
+    )  # fmt: skip
+
+
+def fault(
+    weighting: Weighting,
+    data: NDArray[np.float32],
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    largest: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    marks: NDArray[np.uint64],
+    passages: int,
+) -> int:
+    """Return 0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``;
+    see ``_kernel.fault``."""
+    from .bm25_index import bitmap
+
+    if indptr[0] != 0 or indptr[-1] != len(data) or (indptr[1:] < indptr[:-1]).any():
+        return 1
+    if ((rows < -1) | (rows >= len(marks))).any():
+        return 2
+    filled = np.flatnonzero(np.diff(indptr))
+    first = np.zeros(len(data), np.bool_)
+    first[indptr[filled]] = True
+    inside = (indices >= 0) & (indices < passages)
+    if not (inside.all() and (first[1:] | (indices[1:] > indices[:-1])).all()):
+        return 3
+    if not ((data > 0) & np.isfinite(data)).all():
+        return 4
+    most = np.zeros(len(largest), np.float32)
+    if len(filled):
+        most[filled] = np.maximum.reduceat(data, indptr[filled])
+    if not np.array_equal(most, largest):
+        return 5
+    right = all(
+        np.array_equal(
+            marks[rows[term]], bitmap(indices[indptr[term] : indptr[term + 1]], passages)
+        )
+        for term in np.flatnonzero(rows >= 0).tolist()
+    )
+    return 0 if right else 6

@@ -195,6 +195,22 @@ $(CERTIFY_STAMP): pyproject.toml tests/certified/programs.txt
 certify: $(CERTIFY_STAMP)
 	$(CERTIFY)/bin/python -m tests.certified.run tests/certified/reports.json $(ARGS)
 
+# Times in the archives are the commit's, so that two builds of it are the same bytes.
+.PHONY: dist floors
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+dist: $(STAMP) ## Wheel and sdist in dist/, and their SHA-256: the same on every machine
+	$(BIN)/python -m build --outdir dist
+	cd dist && sha256sum *
+
+# Which versions an extra means, oldest and newest; nothing is installed.
+UV ?= uv
+EXTRAS = $(shell sed -n '/^\[project.optional-dependencies\]/,/^\[project.scripts\]/s/^\([a-z-]*\) = .*/\1/p' pyproject.toml)
+floors: ## Resolve every extra at its floors and at the newest versions (needs uv)
+	@mkdir -p build/floors; failed=; for extra in $(EXTRAS); do for how in lowest-direct highest; do \
+		$(UV) pip compile --quiet --python-version 3.11 --resolution $$how --extra $$extra pyproject.toml \
+			-o build/floors/$$extra-$$how.txt || failed="$$failed $$extra($$how)"; done; done; \
+	test -z "$$failed" || { echo "not resolved:$$failed" >&2; exit 1; }
+
 clean: ## Remove what was built (not the environments)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from math import exp
 from random import Random
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -53,22 +54,35 @@ _OPENINGS = frozenset(
 """First words that are no names."""
 _QUOTED = ("film", "book", "album", "tv_series", "paper")
 """Types whose names stand in quotation marks on about half of the pages."""
-_MARK = 0xE000  # a private character stands for the objects of the page's k-th property
-_MARKED = re.compile("([\ue000-\ue0ff])")
+_MARK = 0xE000  # private characters stand for the objects of the schema's k-th property
+_MARKED = re.compile("([\ue000-\uf8ff])")
+_OPENING, _SUBJECT = "\2", "\3"  # stand for a page's first mention and for a detail's subject
 _WORD = re.compile(r"\w+")
 _SLOT = re.compile(r"\{([^{}]*)\}")
-_FILLED = re.compile(r"(?:\b([Aa]) )?\{([^{}]*)\}")
-_BEFORE = re.compile(r"(?:^| )[Aa] $")
+_ALIAS = re.compile(r"(?:\b([Aa]) )?\{([^{}]*)\.alias\}")
 _ARTICLE = re.compile(r"\b([Aa]) (?=([A-Za-z0-9]+))")
+_BEFORE = (" a ", " A ", '"A ')
 _INVENTED = {
     "given": ("given0", "given1"), "family": ("family",), "place": ("place",), "word": ("word",),
 }  # fmt: skip
 _OBJECT = {"he": "him", "she": "her"}
+_CODES = [
+    tuple(p.replace("&", "and") for p in re.findall(r"[SNvpPtfFgwi]|[^SNvpPtfFgwi]+", pattern))
+    for pattern in PATTERNS
+]
+_LAST = [max((i for i, c in enumerate(codes) if c == "v"), default=0) for codes in _CODES]
+_NORMAL = NormalDist(0.0, SPREAD).inv_cdf
+
+_WORDS, _PART, _NUMBER, _LATER, _YEAR, _DECADE = range(6)
+_YEARS = {"later": _LATER, "year": _YEAR, "decade": _DECADE}
+_SEASONS = ("spring", "summer", "autumn", "winter")
 
 
-_Piece = str | tuple[str, Any, bool]
-"""Text, or a kind of slot with what it is filled from, and whether that begins with a capital."""
-_Option = tuple[_Piece, ...]
+_Slot = tuple[int, Any, int, str]
+"""A hole of an option: its kind, what fills it, how many such, and an article before it."""
+_Option = tuple[str, tuple[_Slot, ...], bool]
+"""A text with ``%s`` where slots are filled in, and whether words fill them all. Plain tuples: a
+page unpacks hundreds, and Python unpacks those fastest."""
 
 
 class _Tongue:
@@ -80,36 +94,61 @@ class _Tongue:
         self.who = "which" if self.pronoun == "it" else "who"
         self.reference = t.reference or SHORT
         self.noun = t.noun
-        self.leads = [
-            (frozenset(s.removesuffix(".alias") for s in _SLOT.findall(lead)) - {"s"}, lead)
-            for lead in side(t.lead, phrasing)
-        ]
-        self.says: dict[str, tuple[str, ...]] = {}
-        self.verbs: dict[str, tuple[str, ...]] = {}
-        self.asides: dict[str, tuple[str, ...]] = {}
-        self.tails: dict[str, tuple[str, ...]] = {}
-        for p in world.schema.properties:
+        self.subjects = (self.pronoun, self.reference, NAME)
+        self.capitals = tuple(map(_capital, self.subjects))
+        properties = world.schema.properties
+        own = {p.name: i for i, p in enumerate(properties) if p.source == t.name}
+        self._leads = [self._lead(lead, own) for lead in side(t.lead, phrasing)]
+        self._fitting: dict[tuple[int, ...], list[tuple[frozenset[int], str]]] = {}
+        empty: list[tuple[str, ...]] = [()] * len(properties)
+        self.banks = {code: empty.copy() for code in "vpPt"}
+        self.says: list[list[tuple[str, ...]]] = [[]] * len(properties)
+        for i, p in enumerate(properties):
             if p.source != t.name:
                 continue
-            self.says[p.name] = side(p.document, phrasing)
-            self.verbs[p.name] = tuple(
-                s[4:-1] for s in self.says[p.name]
+            mark = chr(_MARK + i)
+            document = side(p.document, phrasing)
+            self.says[i] = [
+                tuple(_capital(self._sentence(s, subject).replace("{o}", mark)) for s in document)
+                for subject in self.subjects
+            ]
+            self.banks["v"][i] = tuple(
+                s[4:-1].replace("{o}", mark) for s in document
                 if s.startswith("{s} ") and s[4:8] != "and " and s.count("{s}") == 1
                 and not set(",;:") & set(s)
             )  # fmt: skip
-            self.asides[p.name] = tuple(map(self.own, side(p.aside, phrasing)))
-            self.tails[p.name] = tuple(map(self.own, side(p.tail, phrasing)))
+            asides = [self._own(s).replace("{o}", mark) for s in side(p.aside, phrasing)]
+            self.banks["p"][i], self.banks["P"][i] = tuple(asides), tuple(map(_capital, asides))
+            self.banks["t"][i] = tuple(
+                self._own(s).replace("{o}", mark) for s in side(p.tail, phrasing)
+            )
 
-    def own(self, text: str) -> str:
+    def _lead(self, lead: str, own: dict[str, int]) -> tuple[frozenset[int], frozenset[int], str]:
+        """A first sentence: what it needs, what it states and its text."""
+        slots = set(_SLOT.findall(lead)) - {"s"}
+        lead = lead.replace("{s}", _OPENING)
+        for slot in slots & set(own):
+            lead = lead.replace("{" + slot + "}", chr(_MARK + own[slot]))
+        needs = frozenset(own[slot.removesuffix(".alias")] for slot in slots)
+        return needs, frozenset(own[slot] for slot in slots & set(own)), lead
+
+    def fitting(self, have: tuple[int, ...]) -> list[tuple[frozenset[int], str]]:
+        """First sentences for a page with these properties, and what each of them states."""
+        if have not in self._fitting:
+            found = [(states, lead) for needs, states, lead in self._leads if needs <= {*have}]
+            self._fitting[have] = found or [(frozenset(), f"{_OPENING} is a {self.noun}.")]
+        return self._fitting[have]
+
+    def _own(self, text: str) -> str:
         """A text within a sentence about the subject: pronouns stand for it."""
         return (
             text.replace("{s}'s", self.possessive).replace("{its}", self.possessive)
             .replace("{it}", self.pronoun).replace("{him}", self.them)
         )  # fmt: skip
 
-    def sentence(self, text: str, subject: str) -> str:
+    def _sentence(self, text: str, subject: str) -> str:
         """A property's sentence; "The film {s}" keeps its name."""
-        text = self.own(text) if subject == self.pronoun else text
+        text = self._own(text) if subject == self.pronoun else text
         first, found, rest = text.partition("{s}")
         if not found:
             return text
@@ -123,98 +162,104 @@ class _Tongue:
 
 
 class _Grammar:
-    """Alternatives per symbol, with other symbols, numbers and years in braces."""
+    """Alternatives per symbol, with other symbols, numbers and years in braces, in the words of
+    one side and with the pronouns of one tongue."""
 
-    def __init__(self, world: World, seed: int, phrasing: Phrasing) -> None:
-        self._prose = {name: side(phrases, phrasing) for name, phrases in world.schema.prose}
-        self._names = _invented(world, seed) | {
-            "month": list(month_name[1:]), "season": ["spring", "summer", "autumn", "winter"],
+    def __init__(
+        self, prose: dict[str, tuple[str, ...]], names: dict[str, list[str]], tongue: _Tongue
+    ) -> None:
+        self._prose, self._names = prose, names
+        self._pronouns = {
+            "s": _SUBJECT, "its": tongue.possessive, "it": tongue.pronoun, "him": tongue.them,
         }  # fmt: skip
-        self._compiled: dict[str, list[_Option]] = {}
-        self._open: set[str] = set()  # being compiled: a symbol may lead back to itself
+        self._compiled: dict[tuple[str, bool], list[_Option]] = {}
+        self._open: set[tuple[str, bool]] = set()  # being compiled: some lead back to themselves
         self._year = 0
 
-    def size(self, symbol: str) -> int:
-        """Number of its alternatives; 0 if there is no such symbol."""
-        return len(self._options(symbol)) if self._prose.get(symbol) else 0
+    def options(self, symbol: str, capital: bool) -> list[_Option]:
+        """Alternatives of a symbol, none if there is no such; with a capital they begin so."""
+        key = symbol, capital
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = []
+            self._open.add(key)
+            for line in self._prose.get(symbol, ()):
+                pieces = _SLOT.split(line)
+                alone = len(pieces) == 3 and not (pieces[0] or pieces[2])
+                if alone and pieces[1] in self._prose:  # so that a page takes each only once
+                    found += self.options(pieces[1], capital)
+                else:
+                    found.append(self._option(line, capital))
+            self._open.remove(key)
+        return found
 
-    def said(self, symbol: str, draw: Callable[[], float], year: tuple[int, int],
-             tongue: _Tongue, used: set[int]) -> str:  # fmt: skip
-        """One expansion of a symbol; ``used`` holds the alternatives of it the page has had."""
-        options = self._options(symbol)
+    def said(self, options: list[_Option], draw: Callable[[], float], year: tuple[int, int],
+             used: set[int]) -> str:  # fmt: skip
+        """One expansion; ``used`` holds the alternatives that the page has had."""
         at = int(draw() * len(options))
         for _ in range(len(options)):
             if at not in used:
                 break
             at = (at + 1) % len(options)
         used.add(at)
-        out: list[str] = []
-        self._write(options[at], draw, year, tongue, out)
-        text = "".join(out).replace("hey was ", "hey were ")
-        return _ARTICLE.sub(lambda m: m[1] + indefinite(m[2]), text)
+        return self._filled(options[at], draw, year)
 
-    def _options(self, symbol: str) -> list[_Option]:
-        found = self._compiled.get(symbol)
-        if found is None:
-            lines = self._prose.get(symbol)
-            if not lines:
-                raise WorldError(f"prose: no symbol {symbol!r} on this side")
-            found = self._compiled[symbol] = []
-            self._open.add(symbol)
-            for line in lines:
-                pieces = _SLOT.split(line)
-                alone = len(pieces) == 3 and not (pieces[0] or pieces[2])
-                if alone and pieces[1] in self._prose:  # so that a page takes each only once
-                    found += self._options(pieces[1])
-                else:
-                    found.append(tuple(
-                        self._slot(piece) if k % 2 else piece
-                        for k, piece in enumerate(pieces) if piece
-                    ))  # fmt: skip
-            self._open.remove(symbol)
-        return found
+    def _filled(self, option: _Option, draw: Callable[[], float], year: tuple[int, int]) -> str:
+        text, slots, plain = option
+        if plain:
+            return text % tuple([data[int(draw() * n)] for _, data, n, _ in slots])
+        parts = []
+        for kind, data, n, article in slots:
+            if kind == _WORDS:
+                part = data[int(draw() * n)]
+            elif kind == _PART:
+                part = self._filled(data[int(draw() * len(data))], draw, year)
+            elif kind == _NUMBER:
+                part = f"{data + int(draw() * n):,}"
+            elif kind == _LATER:
+                part = str(min(self._year + 1 + int(draw() * 8), 2024))
+            else:
+                self._year = year[0] + int(draw() * (year[1] - year[0] + 1))
+                part = str(self._year if kind == _YEAR else self._year // 10 * 10)
+            parts.append(article + indefinite(part) + part if article else part)
+        return text % tuple(parts)
 
-    def _slot(self, slot: str) -> _Piece:
-        """Text of a slot; words to choose from where a symbol has no slots within."""
-        if slot == "s":
-            return "{s}"
+    def _option(self, line: str, capital: bool) -> _Option:
+        text = ""
+        slots: list[_Slot] = []
+        for k, piece in enumerate(_SLOT.split(line)):
+            if k % 2 == 0 or piece in self._pronouns:
+                text += self._pronouns[piece] if k % 2 else piece.replace("%", "%%")
+                continue
+            article = text[-2] if text.endswith(_BEFORE) or text in ("a ", "A ") else ""
+            text = text[: -2 if article else None]
+            first = capital and not text
+            article = article.upper() if first else article
+            slots.append(self._slot(piece, first and not article, article))
+            text += "%s"
+        text = _ARTICLE.sub(lambda m: m[1] + indefinite(m[2]), text)
+        plain = all(kind == _WORDS and not article for kind, _, _, article in slots)
+        return _capital(text) if capital else text, tuple(slots), plain
+
+    def _slot(self, slot: str, capital: bool, article: str) -> _Slot:
+        """What fills a slot; words to choose from where a symbol has no slots within."""
         if slot in self._names:
-            return "", self._names[slot], False
-        if slot in ("year", "decade", "later", "its", "it", "him"):
-            return slot, (), False
+            return _WORDS, self._names[slot], len(self._names[slot]), article
+        if slot in _YEARS:
+            return _YEARS[slot], None, 0, article
         if slot[0].isdigit():
             low, high = map(int, slot.split(".."))
-            return "number", (low, high - low + 1), False
-        capital = slot[0].isupper() and slot.lower() in self._prose
-        symbol = slot.lower() if capital else slot
-        options = self._options(symbol)
-        if symbol not in self._open and all(len(o) == 1 and isinstance(o[0], str) for o in options):
-            return "", [_capital(str(o[0])) if capital else str(o[0]) for o in options], False
-        return "symbol", options, capital
-
-    def _write(self, option: _Option, draw: Callable[[], float], year: tuple[int, int],
-               tongue: _Tongue, out: list[str]) -> None:  # fmt: skip
-        for piece in option:
-            if isinstance(piece, str):
-                out.append(piece)
-                continue
-            kind, data, capital = piece
-            if not kind:
-                out.append(data[int(draw() * len(data))])
-            elif kind == "symbol":
-                at = len(out)
-                self._write(data[int(draw() * len(data))], draw, year, tongue, out)
-                if capital:
-                    out[at] = _capital(out[at])
-            elif kind == "number":
-                out.append(f"{data[0] + int(draw() * data[1]):,}")
-            elif kind in ("year", "decade"):
-                self._year = year[0] + int(draw() * (year[1] - year[0] + 1))
-                out.append(str(self._year if kind == "year" else self._year // 10 * 10))
-            elif kind == "later":
-                out.append(str(min(self._year + 1 + int(draw() * 8), 2024)))
-            else:
-                out.append({"its": tongue.possessive, "it": tongue.pronoun}.get(kind, tongue.them))
+            return _NUMBER, low, high - low + 1, article
+        if slot not in self._prose:
+            capital, slot = True, slot.lower()
+        options = self.options(slot, capital)
+        if not options and (slot, capital) not in self._open:
+            raise WorldError(f"prose: no symbol {slot!r} on this side")
+        if (slot, capital) in self._open or any(slots for _, slots, _ in options):
+            return _PART, options, 0, article
+        words = [text % () for text, _, _ in options]
+        words = [article + indefinite(w) + w for w in words] if article else words
+        return _WORDS, words, len(words), ""
 
 
 def _invented(world: World, seed: int) -> dict[str, list[str]]:
@@ -237,13 +282,24 @@ class ProseRenderer:
     ) -> None:  # fmt: skip
         self._world, self._distractors = world, distractors
         self._seed = derive(wording_seed, "prose", "pages")
-        self._tongues = [
-            [_Tongue(world, t, f, phrasing) for f in range(max(1, len(t.facets)))]
-            for t in world.schema.types
-        ]
-        self._grammar = _Grammar(world, self._seed, phrasing)
+        prose = {name: side(phrases, phrasing) for name, phrases in world.schema.prose}
+        prose |= {"month": tuple(month_name[1:]), "season": _SEASONS}
+        self._names = _invented(world, self._seed)
+        spoken: dict[str, _Grammar] = {}
+        self._tongues: list[list[_Tongue]] = []
+        self._grammars: list[list[_Grammar]] = []
+        for t in world.schema.types:
+            tongues = [_Tongue(world, t, f, phrasing) for f in range(max(1, len(t.facets)))]
+            self._tongues.append(tongues)
+            self._grammars.append([
+                spoken.setdefault(tongue.pronoun, _Grammar(prose, self._names, tongue))
+                for tongue in tongues
+            ])  # fmt: skip
         self._formats = [None if p.is_relation else formatter(p) for p in world.schema.properties]
-        self._dated = [p.value in ("date", "year") for p in world.schema.properties]
+        self._quotable = {i for i, p in enumerate(world.schema.properties) if p.target in _QUOTED}
+        self._dated = [
+            {"date": 1, "year": 2}.get(p.value or "", 0) for p in world.schema.properties
+        ]
         self._plain = [
             [[compile_plain(t, d, f) for d in side(world.schema.distractors, phrasing)]
              for f in range(max(1, len(t.facets)))]
@@ -253,47 +309,53 @@ class ProseRenderer:
 
     def chunk(self, lo: int, hi: int) -> Chunk:
         """Render entities ``lo <= e < hi``."""
+        world = self._world
+        ends = world.indptr[lo : hi + 1].tolist()
+        first = ends[0]
+        rows = slice(first, ends[-1])
+        properties, objects = world.property_of[rows].tolist(), world.object_of[rows].tolist()
         texts: list[str] = []
         spots: list[tuple[int, int]] = []
-        for entity in range(lo, hi):
-            text, flat = _Page(self, entity).written()
+        for entity, begin, end in zip(range(lo, hi), ends, ends[1:], strict=False):
+            part = slice(begin - first, end - first)
+            text, flat = _Page(self, entity, properties[part], objects[part]).written()
             texts.append(text)
             spots += flat
-        ends = np.array(spots, np.int32).reshape(-1, 2)
-        return Chunk(texts, int(self._world.indptr[lo]), ends[:, 0], ends[:, 1])
+        places = np.array(spots, np.int32).reshape(-1, 2)
+        return Chunk(texts, first, places[:, 0], places[:, 1])
 
 
 class _Page:
-    def __init__(self, renderer: ProseRenderer, entity: int) -> None:
+    def __init__(
+        self, renderer: ProseRenderer, entity: int, properties: list[int], objects: list[int]
+    ) -> None:
         world = renderer._world
         self.renderer, self.entity = renderer, entity
-        self.draw = Random(renderer._seed * 1_000_003 + entity).random
-        self.type_index = int(world.type_of[entity])
+        self.draw = draw = Random(renderer._seed * 1_000_003 + entity).random
+        self.type_index, facet = int(world.type_of[entity]), int(world.facet_of[entity])
         self.type = world.schema.types[self.type_index]
-        self.tongue = renderer._tongues[self.type_index][int(world.facet_of[entity])]
-        self.name, self.alias = world.names[entity], world.alias_of[entity]
-        style = int(self.draw() * 2)
-        self.groups: dict[str, list[str]] = {}
-        self.first_object: dict[str, int] = {}
+        self.tongue = renderer._tongues[self.type_index][facet]
+        self.grammar = renderer._grammars[self.type_index][facet]
+        self.name = world.names[entity]
+        style = int(draw() * 2)
+        self.groups: dict[int, list[str]] = {}
+        self.properties, self.objects = properties, objects
+        names, formats, dated = world.names, renderer._formats, renderer._dated
         years: list[int] = []
-        for fact in world.facts_of(entity):
-            p, write = world.schema.properties[fact.property], renderer._formats[fact.property]
-            surface = world.names[fact.object] if write is None else write(fact.object, style)
-            self.groups.setdefault(p.name, []).append(surface)
-            self.first_object.setdefault(p.name, fact.object)
-            if renderer._dated[fact.property]:
-                years.append(
-                    date.fromordinal(fact.object).year if p.value == "date" else fact.object
-                )
+        for p, value in zip(properties, objects, strict=True):
+            write = formats[p]
+            surface = names[value] if write is None else write(value, style)
+            if p in self.groups:
+                self.groups[p].append(surface)
+            else:
+                self.groups[p] = [surface]
+            if dated[p]:
+                years.append(date.fromordinal(value).year if dated[p] == 1 else value)
         self.year = self._years(sorted(years))
-        self.places = list(self.groups)
         self.used: dict[str, set[int]] = {}
-        quoted = _QUOTED if self.draw() < 0.55 else ()
-        schema = world.schema
-        self.quoted = [
-            schema.properties[schema.property_index(name)].target in quoted for name in self.places
-        ]
-        self.title = f'"{self.name}"' if self.type.name in quoted else self.name
+        self.quoted = draw() < 0.55
+        quoted = self.quoted and self.type.name in _QUOTED
+        self.title = f'"{self.name}"' if quoted else self.name
 
     def _years(self, years: list[int]) -> tuple[int, int]:
         """The years in which details may lie: of a life's middle, or after a beginning."""
@@ -308,143 +370,133 @@ class _Page:
     def pick(self, options: Sequence[str]) -> str:
         return options[int(self.draw() * len(options))]
 
-    def mark(self, text: str, name: str) -> str:
-        return text.replace("{o}", chr(_MARK + self.places.index(name)))
-
     def written(self) -> tuple[str, list[tuple[int, int]]]:
+        draw, groups = self.draw, self.groups
         sentences = [self._lead()]
-        words = MEDIAN * exp(SPREAD * self._normal())
+        words = MEDIAN * exp(_NORMAL(draw() or 0.5))
         while self.left:
             sentences.append(self._sentence())
-        said = sum(s.count(" ") + 1 for s in sentences)
-        extra: list[str] = []
-        extra += [
-            self._say(name) for name in self.places
-            if self.draw() < _TWICE and len(self.groups[name]) == 1
-        ]  # fmt: skip
+        extra = [self._say(p) for p in groups if draw() < _TWICE and len(groups[p]) == 1]
         extra += [self._distractor() for _ in range(self.renderer._distractors)]
-        said += sum(s.count(" ") + 1 for s in extra)
-        symbol = self.type.name
-        for _ in range(self.renderer._grammar.size(symbol)):
-            if said + 7 >= words:
-                break
-            extra.append(self._detail(symbol))
+        said = sum([s.count(" ") + 1 for s in sentences]) + sum([s.count(" ") + 1 for s in extra])
+        options = self.grammar.options(self.type.name, True)
+        used: set[int] = set()
+        while said + 7 < words and len(used) < len(options):
+            extra.append(self._detail(options, used))
             said += extra[-1].count(" ") + 1
         for sentence in extra:
-            sentences.insert(1 + int(self.draw() * len(sentences)), sentence)
-        short = self.name.rpartition(" ")[2]
-        text = " ".join(self._run_on(sentences)).replace(NAME, self.title).replace(SHORT, short)
+            sentences.insert(1 + int(draw() * len(sentences)), sentence)
+        text = self._run_on(sentences).replace(NAME, self.title)
+        text = text.replace(SHORT, self.name.rpartition(" ")[2])
+        if self.tongue.pronoun == "they":
+            text = text.replace("hey was ", "hey were ")
         return self._marked(text)
 
-    def _run_on(self, sentences: list[str]) -> list[str]:
-        out = sentences[:1]
+    def _run_on(self, sentences: list[str]) -> str:
+        draw = self.draw
+        out = last = sentences[0]
         for text in sentences[1:]:
-            first, last = text.partition(" ")[0], out[-1]
-            named = first[:1] in (NAME, SHORT) or _MARKED.match(first)
-            if (first in _OPENINGS or named) and self.draw() < _JOINED and "; " not in last:
-                text = text if named else text[0].lower() + text[1:]
-                out[-1] = last[:-1] + self.pick(_CONNECTIVES) + text
+            first = text[0]
+            named = first < " " or first >= "\ue000"
+            if (
+                (named or text.partition(" ")[0] in _OPENINGS)
+                and draw() < _JOINED and "; " not in last
+            ):  # fmt: skip
+                last = text if named else first.lower() + text[1:]
+                out = out[:-1] + self.pick(_CONNECTIVES) + last
             else:
-                out.append(text)
+                last = text
+                out += " " + text
         return out
 
-    def _normal(self) -> float:
-        return sum(self.draw() for _ in range(12)) - 6.0
-
     def _lead(self) -> str:
-        have = set(self.groups)
-        fitting = [lead for needs, lead in self.tongue.leads if needs <= have]
-        lead = self.pick(fitting) if fitting else f"{{s}} is a {self.type.noun}."
-        self.left = [name for name in self.groups if "{" + name + "}" not in lead]
+        draw = self.draw
+        fitting = self.tongue.fitting(tuple(self.groups))
+        states, text = fitting[int(draw() * len(fitting))]
         # Mostly in the schema's order, as lives are told
-        rank = {name: i + 4 * self.draw() for i, name in enumerate(self.left)}
-        self.left.sort(key=rank.__getitem__)
-        opening = self.title
-        if self.alias:
+        left = [p for p in self.groups if p not in states]
+        self.left = [p for _, p in sorted([(i + 4 * draw(), p) for i, p in enumerate(left)])]
+        opening, alias = self.title, self.renderer._world.alias_of[self.entity]
+        if alias:
             form = self.type.alias
-            opening = self.alias if form == "full" else opening
+            opening = alias if form == "full" else opening
             if form and form != "full":
-                opening += " (" + form.replace("{a}", self.alias) + ")"
-
-        def fill(match: re.Match[str]) -> str:
-            article, slot = match[1], match[2]
-            name = slot.removesuffix(".alias")
-            if slot == "s":
-                said = opening
-            elif name == slot:
-                return (f"{article} " if article else "") + self.mark("{o}", name)
-            else:
-                alias = self.renderer._world.alias_of[self.first_object[name]]
-                said = alias or self.groups[name][0]
-            return article + indefinite(said) + said if article else said
-
-        text = _FILLED.sub(fill, lead)
-        if self.draw() < 0.5 and "," not in text[-40:]:
-            tail = self._tail()
-            text = f"{text[:-1]}, {tail}." if tail else text
+                opening += " (" + form.replace("{a}", alias) + ")"
+        text = text.replace(_OPENING, opening)
+        if "{" in text:
+            text = _ALIAS.sub(self._adjective, text)
+        if draw() < 0.5 and "," not in text[-40:]:
+            tails = self.tongue.banks["t"]
+            for p in self.left:
+                if tails[p]:
+                    self.left.remove(p)
+                    return f"{text[:-1]}, {self.pick(tails[p])}."
         return text
 
-    def _tail(self) -> str:
-        for name in self.left:
-            if self.tongue.tails[name]:
-                self.left.remove(name)
-                return self.mark(self.pick(self.tongue.tails[name]), name)
-        return ""
+    def _adjective(self, match: re.Match[str]) -> str:
+        """A country's adjective, say, or its name where there is none."""
+        p = self.renderer._world.schema.property_index(match[2])
+        said = (
+            self.renderer._world.alias_of[self.objects[self.properties.index(p)]]
+            or self.groups[p][0]
+        )
+        return match[1] + indefinite(said) + said if match[1] else said
 
-    def _subject(self, named: bool) -> str:
+    def _subject(self) -> int:
+        """Number of a way to name the subject: pronoun, short reference, name."""
         drawn = self.draw()
-        if drawn < 0.55 and not named:
-            return self.tongue.pronoun
-        return self.tongue.reference if drawn < 0.8 else NAME
+        return 0 if drawn < 0.55 else 1 if drawn < 0.8 else 2
 
-    def _say(self, name: str) -> str:
-        text = self.pick(self.tongue.says[name])
-        return _capital(self.mark(self.tongue.sentence(text, self._subject(False)), name))
+    def _say(self, p: int) -> str:
+        return self.pick(self.tongue.says[p][self._subject()])
 
-    def _detail(self, symbol: str, full: bool = True) -> str:
-        used = self.used.setdefault(symbol, set())
-        text = self.renderer._grammar.said(symbol, self.draw, self.year, self.tongue, used)
-        return _capital(text.replace("{s}", self._subject(False))) if full else text
+    def _detail(self, options: list[_Option], used: set[int]) -> str:
+        text = self.grammar.said(options, self.draw, self.year, used)
+        if _SUBJECT in text:
+            at = self._subject()
+            at += at == 0 and text[1] == ","  # no "He, who …"
+            if text[0] == _SUBJECT:
+                text = self.tongue.capitals[at] + text[1:]
+            text = text.replace(_SUBJECT, self.tongue.subjects[at])
+        return text
 
     def _sentence(self) -> str:
         for _ in range(4):
-            pattern = self.pick(PATTERNS)
-            made = None if pattern == "Y" else self._joined(pattern)
+            at = int(self.draw() * len(PATTERNS))
+            if PATTERNS[at] == "Y":
+                break
+            made = self._joined(_CODES[at], _LAST[at])
             if made:
                 return made
-            if pattern == "Y":
-                break
         return self._say(self.left.pop(0))
 
-    def _joined(self, pattern: str) -> str | None:
+    def _joined(self, codes: Sequence[str], last: int) -> str | None:
         """The next facts in a pattern; None where they lack a form that it needs."""
-        tongue, left, out = self.tongue, list(self.left), []
-        last = pattern.rindex("v")
-        for at, code in enumerate(pattern):
-            if code in "vpPt":
-                bank = {"v": tongue.verbs, "t": tongue.tails}.get(code, tongue.asides)
-                end = at == last or code == "t"
-                for name in left[:4]:
-                    if bank[name] and (end or len(self.groups[name]) == 1):
+        tongue, left, out = self.tongue, self.left.copy(), []
+        banks = tongue.banks
+        for at, code in enumerate(codes):
+            if code in banks:
+                bank, end = banks[code], at == last or code == "t"
+                for p in left[:4]:
+                    if bank[p] and (end or len(self.groups[p]) == 1):
                         break
                 else:
                     return None
-                left.remove(name)
-                text = self.mark(self.pick(bank[name]), name)
-                out.append(_capital(text) if code == "P" else text)
-            elif code in "fFg":
+                left.remove(p)
+                code = self.pick(bank[p])
+            elif code in ("f", "F", "g"):
                 symbol = self.type.name + (" tail" if code == "g" else " aside")
-                if not self.renderer._grammar.size(symbol):
+                options = self.grammar.options(symbol, code == "F")
+                if not options:
                     return None
-                text = self._detail(symbol, full=False)
-                out.append(_capital(text) if code == "F" else text)
-            elif code in "SN":
-                subject = self._subject(code == "N")
-                out.append(subject if at else _capital(subject))
-            elif code in "wi":
-                out.append(tongue.who if code == "w" else tongue.pronoun)
-            else:
-                out.append("and" if code == "&" else code)
+                used = self.used.setdefault(symbol, set())
+                code = self.grammar.said(options, self.draw, self.year, used)
+            elif code in ("S", "N"):
+                number = self._subject() if code == "S" else 1 + (self.draw() < 0.2)
+                code = (tongue.subjects if at else tongue.capitals)[number]
+            elif code in ("w", "i"):
+                code = tongue.who if code == "w" else tongue.pronoun
+            out.append(code)
         self.left = left
         return "".join(out)
 
@@ -461,31 +513,34 @@ class _Page:
     def _marked(self, text: str) -> tuple[str, list[tuple[int, int]]]:
         """Write the objects where their marks stand; a fact's place is the first."""
         spans: dict[int, list[tuple[int, int]]] = {}
-        out: list[str] = []
-        at = 0
-        for k, piece in enumerate(_MARKED.split(text)):
-            if k % 2 == 0:
-                out.append(piece)
-                at += len(piece)
-                continue
-            place = ord(piece) - _MARK
-            surfaces = self.groups[self.places[place]]
-            if _BEFORE.search(out[-1]):
-                out[-1] = out[-1][:-1] + indefinite(surfaces[0])
-                at += len(indefinite(surfaces[0])) - 1
-            mark = '"' if self.quoted[place] else ""
-            at += len(mark)
-            spots, where = [], at
-            for i, surface in enumerate(surfaces):
-                if i:
-                    where += (5 if i == len(surfaces) - 1 else 2) + 2 * len(mark)
-                spots.append((where, where + len(surface)))
-                where += len(surface)
-            spans.setdefault(place, spots)
-            out.append(listed([mark + surface + mark for surface in surfaces]))
-            at = where + len(mark)
-        flat = [spot for place in range(len(self.places)) for spot in spans[place]]
-        return "".join(out), flat
+        pieces = _MARKED.split(text)
+        quotable = self.renderer._quotable
+        out, at = [pieces[0]], len(pieces[0])
+        for k in range(1, len(pieces), 2):
+            p = ord(pieces[k]) - _MARK
+            surfaces = self.groups[p]
+            if out[-1].endswith(_BEFORE) or out[-1] in ("a ", "A "):
+                article = indefinite(surfaces[0])
+                out[-1] = out[-1][:-1] + article
+                at += len(article) - 1
+            mark = '"' if self.quoted and p in quotable else ""
+            where = at + len(mark)
+            if len(surfaces) == 1:
+                said = mark + surfaces[0] + mark
+                spots = [(where, where + len(surfaces[0]))]
+            else:
+                spots = []
+                for i, surface in enumerate(surfaces):
+                    if i:
+                        where += (5 if i == len(surfaces) - 1 else 2) + 2 * len(mark)
+                    spots.append((where, where + len(surface)))
+                    where += len(surface)
+                said = listed([mark + surface + mark for surface in surfaces])
+            spans.setdefault(p, spots)
+            rest = pieces[k + 1]
+            out += said, rest
+            at += len(said) + len(rest)
+        return "".join(out), [spot for p in self.groups for spot in spans[p]]
 
 
 def _capital(text: str) -> str:

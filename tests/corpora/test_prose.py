@@ -19,7 +19,7 @@ from tests.worlds.shipped import world_from_card
 def test_details_name_nothing_of_the_world(name: str) -> None:
     world = world_from_card(name, entities=900, seed=1)
     known = {w for n in (*world.names, *world.alias_of) for w in re.findall(r"\w+", n)}
-    pools = ProseRenderer(world)._grammar._names
+    pools = ProseRenderer(world)._names
     for slot in ("family", "place", "word", "given"):
         assert len(pools[slot]) > 500
         assert not known & set(pools[slot])

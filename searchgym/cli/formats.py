@@ -35,6 +35,7 @@ ASKED = {
     "qrels": "TREC judgements of the tasks' evidence",
     "search-r1": "questions in Search-R1's parquet layout",
 }
+HUB = "hub"
 
 
 @register("export")
@@ -43,34 +44,46 @@ ASKED = {
     "searchgym export HotpotQA-v0 --to qrels --out hotpotqa.qrels",
     "searchgym export SearchQA-v0 --to search-r1 --out train.parquet",
     "searchgym export runs/rules.trajectories.jsonl --to browsecomp-plus --out submitted",
+    "searchgym export MultiHopQA-v0 --to hub --out hub/questions",
+    "searchgym export runs/x/model --to hub --out hub/agent --licence apache-2.0",
 )
 def export(
     source: Annotated[
         str,
         typer.Argument(
-            help="A file of trajectories (eval --out writes them), or an environment's id."
+            help="A file of trajectories (eval --out writes them), an environment's id, or a "
+            "trained agent (hub)."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file or folder to write.")],
     to: Annotated[
         str,
         typer.Option("--to", help=f"Of trajectories: {', '.join(PLAYED)}; of both: "
-                     f"{', '.join(ASKED)}."),
+                     f"{', '.join(ASKED)}; of all and of trained agents: hub."),
     ],
     data_source: Annotated[
         str | None,
         typer.Option(help="Data set of search-r1 as which the questions are scored "
                      f"({', '.join(SCORED)}). Default: the set that they are from."),
     ] = None,
+    licence: Annotated[
+        str | None, typer.Option(help="The hub's name of a trained agent's licence (hub).")
+    ] = None,
     settings: Overrides = None,
     trust: Trust = False,
 ) -> None:  # fmt: skip
-    """Write trajectories or questions in other programs' formats."""
-    check_known("format", {**PLAYED, **ASKED}, to, error=DataError)
+    """Write trajectories, questions or trained agents in other programs' formats."""
+    check_known("format", {**PLAYED, **ASKED, HUB: ""}, to, error=DataError)
     if data_source is not None and to != "search-r1":
         raise DataError(f"--data-source belongs to --to search-r1, not {to}")
     if data_source is not None:
         check_known("data source", SCORED, data_source, error=DataError)
+    if to == HUB:
+        with registered_only(source, trust=trust):
+            say(f"{out}: {_write_hub(source, out, licence, settings)}, and README.md, its card")
+        return
+    if licence is not None:
+        raise DataError(f"--licence belongs to --to hub, not {to}")
     if to not in ASKED:
         with registered_only(source, trust=trust):
             say(f"{out}: {_write_played(to, source, out)} episodes")
@@ -193,6 +206,33 @@ def _write_played(to: str, source: str, out: Path) -> int:
     tag = path.name.split(".")[0]
     write_run(out, run_of(shown), tag)
     return len(shown)
+
+
+def _write_hub(source: str, out: Path, licence: str | None, settings: list[str] | None) -> str:
+    """Write a folder for the hub; what it holds."""
+    from ..integrations import hub
+
+    path = Path(source)
+    agent = path.suffix == ".safetensors" or (path.is_dir() and any(path.glob("*.safetensors")))
+    if licence is not None and not agent:
+        raise DataError(f"--licence is a trained agent's; that of {source} follows from its corpus")
+    if agent:
+        return f"{hub.write_agent(out, path, licence or hub.UNSAID):,} parameters"
+    if (played := _file(source)) is not None:
+        return (
+            f"{hub.write_played(out, _trajectories(played), source, _played_in(played))} episodes"
+        )
+    tasks, corpus = _env_questions(source, settings)
+    return f"{hub.write_tasks(out, tasks, source, str(corpus), settings or ())} questions"
+
+
+def _played_in(path: Path) -> str:
+    """The corpus of the result beside a file of trajectories; "" where there is none."""
+    from ..evaluation.result import EvalResult
+
+    result = path.with_name(path.name.split(".")[0] + ".json")
+    known = EvalResult.load(result).settings if result.is_file() else {}
+    return str(known.get("environment", {}).get("corpus", ""))
 
 
 def _env_tasks(env: str, settings: list[str] | None) -> list[Task]:

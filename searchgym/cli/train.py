@@ -39,6 +39,7 @@ from .output import (
 
 if TYPE_CHECKING:
     from ..cards import Card
+    from ..envs.mixture import EnvironmentMix
     from ..rl.launch import Plan
     from ..rl.trainer import Trainer
 
@@ -52,7 +53,7 @@ class TrainOptions:
     model: Annotated[str | None, typer.Option(rich_help_panel=_LM)] = None
     """Model to train: a folder, a name of 'searchgym models' (smollm2-135m), or a hub name."""
     env: Annotated[str | None, typer.Option(rich_help_panel=_LM)] = None
-    """Environment to train in. Default: SearchQA-v0."""
+    """Environment to train in; several, and texts: -s env=[…]. Default: SearchQA-v0."""
     steps: Annotated[int | None, typer.Option(min=1, rich_help_panel=_LM)] = None
     """Training steps. Default: the recipe's."""
     log: Annotated[list[str] | None, typer.Option(rich_help_panel=_LM)] = None
@@ -262,10 +263,9 @@ class _Nowhere(io.TextIOBase):
 def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_json: bool) -> None:
     from ..rl.launch import build
     from ..rl.log import Trackers
-    from .targets import make_search_env
 
-    with working(f"building {plan.env} …"):
-        env = make_search_env(plan.env, None, **plan.env_options)
+    with working(f"building {_place(plan)} …"):
+        env = environments_of(plan)
     with working(f"loading {plan.model} …"), quiet_loading():
         trainer = build(plan, env, out)
     main = trainer.processes.main
@@ -278,7 +278,7 @@ def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_js
     trackers = Trackers(log if main else (), out, asdict(plan), start - len(last_row))
     for step, metrics in last_row.items():  # a kill may have come before they were told it
         trackers.write(step, metrics)
-    title = f"{plan.recipe}: {plan.model} in {plan.env}"
+    title = f"{plan.recipe}: {plan.model} in {_place(plan)}"
     with trainer.locked():  # until the model is written
         try:
             with Screen(title, last, start) as screen, _collected_warnings() as collected:
@@ -296,6 +296,16 @@ def _run(plan: Plan, out: Path, seconds: float | None, log: Sequence[str], as_js
             _finish(trainer, plan, out, as_json)
 
 
+def environments_of(plan: Plan) -> EnvironmentMix:
+    """Make what a plan is played in."""
+    from ..envs.mixture import EnvironmentMix
+    from .targets import make_search_env
+
+    if isinstance(plan.env, str):
+        return EnvironmentMix([make_search_env(plan.env, None, **plan.env_options)])
+    return EnvironmentMix.of(plan.env, plan.env_options)
+
+
 def _last_row(trainer: Trainer, start: int) -> dict[int, dict[str, float]]:
     """Step → metrics of the last step before a resumed run's first."""
     row = trainer.log.row(start - 1) if start and trainer.log is not None else None
@@ -311,13 +321,18 @@ def _again(plan: Plan, out: Path) -> str:
 
 def _closed(plan: Plan) -> bool:
     """Return whether the plan names files or engines that no file may name unless it is trusted."""
+    from ..envs.mixture import mixture
     from ..envs.registration import env_id
     from ..envs.setup import checked_options
     from ..policies.trainable import TrainableLM
 
     try:
         with registered_only():
-            env_id(plan.env)
+            if isinstance(plan.env, str):
+                env_id(plan.env)
+            else:
+                for part in mixture(plan.env):
+                    checked_options(part.keywords)
             checked_options(plan.env_options)
     except CardError:
         return True
@@ -423,6 +438,7 @@ def _collected_warnings() -> Iterator[list[str]]:
 
 def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
     """The model as a folder, the curve, and what came of it all."""
+    from ..envs.mixture import mixture
     from ..reports.page import save_curve
     from ..rl.launch import MODEL
     from ..rl.log import read_log
@@ -452,10 +468,18 @@ def _finish(trainer: Trainer, plan: Plan, out: Path, as_json: bool) -> None:
         "log": str(out / "rl.jsonl"),
         "curve": curve,
     }
-    print_facts(f"{plan.recipe} in {plan.env}", facts, as_json)
+    print_facts(f"{plan.recipe} in {_place(plan)}", facts, as_json)
     say(f"look at it: searchgym report {shlex.quote(str(out))} --open")
-    same = [f"-s {shlex.quote(f'{k}={_typed(v)}')}" for k, v in plan.env_options.items()]
-    say(" ".join([f"evaluate it: searchgym eval {plan.env} --agent {folder}", *same]))
+    where, same = plan.env, plan.env_options
+    if not isinstance(where, str):  # one of them, for a beginning
+        first = mixture(where, same)[0]
+        where, same = first.id or "SearchQA-v0", first.keywords
+    told = [f"-s {shlex.quote(f'{k}={_typed(v)}')}" for k, v in same.items()]
+    say(" ".join([f"evaluate it: searchgym eval {where} --agent {folder}", *told]))
+
+
+def _place(plan: Plan) -> str:
+    return plan.env if isinstance(plan.env, str) else "several environments"
 
 
 def _beginning_and_end(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:

@@ -1,6 +1,7 @@
 from .checker import check_env as check_env
 from .checker import same as same
 from .info import step_info as step_info
+from .mixture import EnvironmentMix as EnvironmentMix
 from .mixture import Portion as Portion
 from .mixture import mixture as mixture
 from .mixture import shares as shares

@@ -17,7 +17,7 @@ from ..cards import cards
 from ..corpora.corpus import KG_PREFIX, is_files
 from ..errors import CardError, unknown
 from ..objects import is_number
-from .options import RULES, Options
+from .options import Options
 from .registration import env_id, env_ids
 from .search import SearchEnv
 from .unwrap import search_env
@@ -27,6 +27,10 @@ TEXT_TASKS: Mapping[str, Any] = {
 }  # fmt: skip
 """Questions made of a text where an entry does not say."""
 OWN_KEYS = ("id", "weight", "worlds", "dev")
+OF_SOURCES = frozenset(
+    {"corpus", "split", "world", "wording", "tasks", "families", "max_tasks", "data_dir"}
+)
+"""Options that say what an entry is, so that no other entry takes them over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,8 @@ def mixture(entries: Any, rules: Mapping[str, Any] | None = None, split: str = "
         entries: An entry or a list of them: an environment's id (``"MultiHopQA-v0"``), a corpus
             (``"vital"``, ``"notes/"``), or a table such as ``{"corpus": "notes/", "tasks":
             {"fact": 200}, "weight": 1}``.
-        rules: Options such as ``max_turns`` that hold for entries that do not set them.
+        rules: Options such as ``max_turns`` that hold for entries that do not set them;
+            :data:`OF_SOURCES` are passed over.
         split: Of entries that name none and whose questions have splits.
 
     Raises:
@@ -139,7 +144,7 @@ def _part(entry: Any, rules: Mapping[str, Any], split: str) -> Portion:
         if key not in known:
             raise CardError(unknown("key of an entry of env", str(key), known))
     made_id = env_id(given) if given is not None else None
-    keywords = {**{k: v for k, v in rules.items() if k in RULES}, **keywords}
+    keywords = {**{k: v for k, v in rules.items() if k not in OF_SOURCES}, **keywords}
     if given is None and "tasks" not in keywords and _is_bare_text(keywords.get("corpus")):
         keywords["tasks"] = dict(TEXT_TASKS)
     if split and "split" not in keywords and _has_splits(keywords.get("tasks")):
@@ -194,3 +199,51 @@ def shares(parts: Sequence[Portion], sizes: Sequence[int]) -> list[float]:
     else:
         raw = [1.0 if part.weight is None else part.weight for part in parts]
     return [value / sum(raw) for value in raw]
+
+
+class EnvironmentMix:
+    """Environments of which each training step plays one, in shares by weight.
+
+    Args:
+        envs: Environments of SearchGym.
+        weights: One of each, not negative; None: all alike.
+    """
+
+    def __init__(self, envs: Sequence[SearchEnv], weights: Sequence[float] | None = None) -> None:
+        raw = [1.0] * len(envs) if weights is None else list(weights)
+        self.envs = tuple(env for env, weight in zip(envs, raw, strict=True) if weight)
+        self.shares = tuple(weight / sum(raw) for weight in raw if weight)
+        self._order: list[int] = []
+        self._played = [0] * len(self.envs)
+
+    @classmethod
+    def of(cls, env: Any, rules: Mapping[str, Any] | None = None) -> EnvironmentMix:
+        """Make it of an environment, its id or spec, or of a table or list as :func:`mixture`
+        reads it, whose entries take ``rules`` where they set none.
+
+        Raises:
+            CardError: as :func:`mixture`, or an environment that cannot be made.
+        """
+        if isinstance(env, EnvironmentMix):
+            return env
+        if not isinstance(env, Mapping | list | tuple):
+            return cls([search_env(env, stepped=True)])
+        parts = mixture(env, rules)
+        made = [part.envs() for part in parts]
+        sizes = [sum(len(each.tasks) for each in envs) for envs in made]
+        weights = [
+            share * len(each.tasks) / size
+            for envs, size, share in zip(made, sizes, shares(parts, sizes), strict=True)
+            for each in envs
+        ]
+        return cls([each for envs in made for each in envs], weights)
+
+    def at(self, step: int) -> SearchEnv:
+        """Return the environment that step ``step``, from 0, plays: the one whose share of the
+        steps so far is furthest behind."""
+        while len(self._order) <= step:
+            done = len(self._order) + 1
+            behind = [s * done - n for s, n in zip(self.shares, self._played, strict=True)]
+            self._order.append(behind.index(max(behind)))
+            self._played[self._order[-1]] += 1
+        return self.envs[self._order[step]]

@@ -26,6 +26,7 @@ from .slots.records import SHARED
 from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
+    from ..envs.mixture import EnvironmentMix
     from ..envs.search import SearchEnv
     from .trainer import TrainConfig, Trainer
 
@@ -58,7 +59,8 @@ class Plan:
     """The recipe with its changes."""
     model: str
     """Folder, of a model or a PEFT adapter, name of ``searchgym models``, or hub name."""
-    env: str = "SearchQA-v0"
+    env: Any = "SearchQA-v0"
+    """An environment's id, or a list of entries (:func:`searchgym.envs.mixture`)."""
     env_options: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
     """Changes of the recipe's ``train`` table: steps, lr, seed, …"""
@@ -84,6 +86,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         require_renderer(self.renderer)
+        if not isinstance(self.env, str | list | dict):
+            raise CardError(f"env is an id or a list of entries, got {self.env!r:.80}")
         for name in self.load:
             if name in FIXED:
                 raise CardError(f"load.{name} is no option of loading: the plan says it elsewhere")
@@ -131,7 +135,10 @@ class Plan:
         for name in ("critic", "sampling"):
             rest[name] = {**table.get(name, {}), **_table(name, changes)}
         train = {**_table("train", changes), **values.pop("train", {})}
-        env_options = {**table.get("env", {}), **_table("env", changes)}
+        own = changes.get("env", {})
+        if not isinstance(own, Mapping):
+            values["env"], own = own if isinstance(own, list) else [own], {}
+        env_options = {**table.get("env", {}), **own}
         values |= {name: _of_run(name, changes) for name in OF_RUN if name in changes}
         return cls(recipe, table, model, train=train, env_options=env_options, **rest, **values)
 
@@ -300,7 +307,7 @@ def config_of(plan: Plan) -> TrainConfig:
     return TrainConfig.of(recipe, **plan.train)
 
 
-def build(plan: Plan, env: SearchEnv, out: str | os.PathLike[str]) -> Trainer:
+def build(plan: Plan, env: SearchEnv | EnvironmentMix, out: str | os.PathLike[str]) -> Trainer:
     """Build the trainer of a plan, resumed where an interrupted run stopped. Of several processes
     (``torchrun``) each has one, with the whole model; they share its gradients, and the main one
     writes.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..core.rules import checked_switch
 from ..curricula import Uniform
-from ..envs.search import SearchEnv
+from ..envs.mixture import EnvironmentMix
 from ..errors import CardError, check_known, unknown
 from ..objects import build, check_whole, is_number, load_known
 from ..policies.model_folder import sampling_of
@@ -318,15 +318,22 @@ def _who_provides(name: str) -> str:
     return f"add {' or '.join(names)}, which {'provides' if len(names) == 1 else 'provide'} it"
 
 
-def under_curriculum(recipe: Recipe, env: SearchEnv) -> tuple[Recipe, SearchEnv]:
+def under_curriculum(recipe: Recipe, mix: EnvironmentMix) -> tuple[Recipe, EnvironmentMix]:
     """Hand the curriculum of an environment over to the recipe, which chooses the tasks.
 
     Raises:
-        CardError: the recipe chooses tasks in another way than uniformly.
+        CardError: the recipe chooses tasks in another way than uniformly, or one of several
+            environments has a curriculum.
     """
+    if all(isinstance(env.curriculum, Uniform) for env in mix.envs):
+        return recipe, mix
+    if len(mix.envs) > 1:
+        raise CardError(
+            "of several environments none may have a curriculum of its own: give it to the recipe, "
+            "-s data.use=curriculum -s data.curriculum=NAME"
+        )
+    (env,) = mix.envs
     curriculum = env.curriculum
-    if isinstance(curriculum, Uniform):
-        return recipe, env
     if type(recipe.data) is not UniformTasks:
         raise CardError(
             f"the environment's curriculum ({type(curriculum).__name__}) and the recipe's data "
@@ -337,7 +344,7 @@ def under_curriculum(recipe: Recipe, env: SearchEnv) -> tuple[Recipe, SearchEnv]
     table = {**recipe.table, "data": {"use": "curriculum", "curriculum": described}}
     env = env.copy()
     env.curriculum = Uniform()
-    return replace(recipe, data=ByCurriculum(curriculum), table=table), env
+    return replace(recipe, data=ByCurriculum(curriculum), table=table), EnvironmentMix([env])
 
 
 __all__ = ["DEFAULTS", "SEVERAL", "TABLES", "Recipe", "read", "shipped"]

@@ -37,6 +37,7 @@ from .roles import settings_of_roles
 from .slots.batch import Batch
 
 if TYPE_CHECKING:
+    from ..envs.search import SearchEnv
     from ..policies.rows import TrainingRow
 
 
@@ -47,7 +48,7 @@ FREE = ("steps", "save_every", "save_rollouts")
 def settings_of(run: Any) -> dict[str, dict[str, Any]]:
     """Tables of a trainer's settings: training options, recipe, player, environment, and a digest
     of the weights that are not trained."""
-    policy, env = run.policy, run.env
+    policy, envs = run.policy, [_settings_of(env) for env in run.envs.envs]
     config = {name: value for name, value in asdict(run.config).items() if name not in FREE}
     return {
         "config": config,
@@ -57,17 +58,21 @@ def settings_of(run: Any) -> dict[str, dict[str, Any]]:
             "sampling": policy.sampling._asdict(),
             "seed": policy.seed,
         },
-        "env": {
-            "tasks": _digest([[task.id, task.question, *task.answers] for task in env.tasks]),
-            "rules": _digest(env.rules.to_json()),
-            "engine": getattr(env.engine, "fingerprint", type(env.engine).__name__),
-            "search_enabled": env.search_enabled,
-            "params": dict(env.params),
-            "time_limit": env.time_limit,
-            "own code": own_code(env),
-        },
+        "env": envs[0] if len(envs) == 1 else {"shares": list(run.envs.shares), "each": envs},
         "model": {"frozen": weights_digest(_frozen_weights(run.lm, run.reference is not None))},
         **({"roles": settings_of_roles(run.roles)} if run.roles else {}),
+    }
+
+
+def _settings_of(env: SearchEnv) -> dict[str, Any]:
+    return {
+        "tasks": _digest([[task.id, task.question, *task.answers] for task in env.tasks]),
+        "rules": _digest(env.rules.to_json()),
+        "engine": getattr(env.engine, "fingerprint", type(env.engine).__name__),
+        "search_enabled": env.search_enabled,
+        "params": dict(env.params),
+        "time_limit": env.time_limit,
+        "own code": own_code(env),
     }
 
 

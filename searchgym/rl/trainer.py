@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from ..envs.unwrap import search_env
+from ..envs.mixture import EnvironmentMix
+from ..envs.search import SearchEnv
 from ..errors import CardError, DataError, EngineError, unknown
 from ..llms.base import require_own_distribution
 from ..policies.causal_lm import CausalLMPolicy
@@ -67,7 +68,8 @@ class Trainer:
 
     Args:
         env: An environment, wrapped or not, its id, or a Gymnasium spec. Its keywords hold, not the
-            recipe's ``env``; its ``curriculum`` takes the place of a uniform choice of tasks.
+            recipe's ``env``; its ``curriculum`` takes the place of a uniform choice of tasks. Of a
+            list (:func:`searchgym.envs.mixture`) each step plays one, in shares by weight.
         recipe: A shipped recipe's name, a TOML file, a table or a :class:`Recipe`, which is copied.
         policy: Acts over the weights of ``lm``; by default ``lm.policy()``, whose prompt format is
             the one that the model's folder notes, else chat if it has a template, else plain text.
@@ -102,12 +104,12 @@ class Trainer:
         processes: SingleProcess | None = None,
         out: str | os.PathLike[str] | None = None,
     ) -> None:
-        env, lm = search_env(env, stepped=True), checked_lm(lm)
+        self.envs, lm = EnvironmentMix.of(env), checked_lm(lm)
         made = recipe.copy() if isinstance(recipe, Recipe) else Recipe.of(recipe)
         policy = lm.policy(sampling=sampling_of(made.sampling)) if policy is None else policy
         self.lm, self.policy = lm, policy
         self.teacher, self.critic, self.rollouts = teacher, critic, rollouts
-        self.recipe, self.env = under_curriculum(made, env)
+        self.recipe, self.envs = under_curriculum(made, self.envs)
         self.config = TrainConfig.given(config, self.recipe)
         self.roles = dict(roles or {})
         check_roles(self.recipe, self.roles, lm)
@@ -117,12 +119,13 @@ class Trainer:
             "ref_logp": lm.has_reference,
         }
         self.recipe.check(frozenset(name for name, given in there.items() if given))
-        own = (part.name for part in env.rules.reward.parts)
+        each = self.envs.envs
+        own = (part.name for env in each for part in env.rules.reward.parts)
         self.recipe.check_watched({*TURN, *FINAL, *own})
         self.reference = MovingReference.of(self.recipe.reference)
         if self.reference is not None:
             self.reference.require_copy(lm)
-        most_tokens = policy.sampling.max_tokens * env.rules.max_turns
+        most_tokens = policy.sampling.max_tokens * max(env.rules.max_turns for env in each)
         updates = self.config.epochs * self.config.minibatches
         warn_of_idle_options(self.recipe, RunFacts(updates, most_tokens))
         require_members_that_differ(self.recipe, self.policy.sampling)
@@ -133,6 +136,10 @@ class Trainer:
             raise CardError(
                 f"{self.processes.count} processes share the {self.config.tasks} tasks of a step: "
                 "give a multiple, and no rollouts in further processes"
+            )
+        if rollouts and len(each) > 1:
+            raise CardError(
+                "rollouts in further processes play one environment, not a list of them"
             )
         if isinstance(self.recipe.rollout, Learner) and (rollouts or self.processes.count > 1):
             raise CardError(
@@ -149,7 +156,8 @@ class Trainer:
         self.processes.wrap(lm, policy)
         self.updater = Updater(lm, self.recipe, self.config, self.processes)
         self.monitor = CollapseMonitor(
-            searchable=bool(env.toolbox.tools), compares_groups=compares_groups(self.recipe)
+            searchable=any(env.toolbox.tools for env in each),
+            compares_groups=compares_groups(self.recipe),
         )
         self.steps = 0
         """Steps done so far."""
@@ -177,6 +185,11 @@ class Trainer:
             rollouts.start(
                 self.recipe, self.config.tasks, self.steps, lm.merged(), self.policy.version
             )
+
+    @property
+    def env(self) -> SearchEnv:
+        """Environment that the next step plays."""
+        return self.envs.at(self.steps)
 
     # --- the run ------------------------------------------------------------------------------
     def train(self) -> Iterator[dict[str, float]]:

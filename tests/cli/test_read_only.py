@@ -12,14 +12,14 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from searchgym.cards import catalog
-from searchgym.cli.targets import make_search_env
-from searchgym.cli.train import plan_of
+from searchgym.cli.train import environments_of, plan_of
 from searchgym.core import read_jsonl
 from searchgym.engines import ABOUT, ENGINES, OPEN, BM25Engine, build_engine
 from searchgym.envs import SearchEnv
@@ -218,13 +218,14 @@ def test_a_run(trap: Trap, tmp_path: Path) -> None:
     def read(file: Path) -> None:
         plan = plan_of(None, out=file.parent, resume=True)
         with registered_only(file, sources=plan.sources):
-            env = make_search_env(plan.env, None, **plan.env_options)
-            build(plan, env, file.parent)
+            build(plan, environments_of(plan), file.parent)
 
     read(out / "run.json")
     walk(trap, out / "run.json", read)
     walk(trap, out / "run.json", read, every="env_options")
     walk(trap, out / "run.json", read, every="load")
+    replace(plan, env={"weight": 1, **WORLD}).save(out)
+    walk(trap, out / "run.json", read, every="env")
 
 
 @pytest.mark.parametrize(

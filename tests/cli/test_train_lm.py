@@ -193,6 +193,22 @@ def test_other_methods(cli: Cli, world: Path, tmp_path: Path, recipe: str, more:
     assert found.code == 0, "adapters are merged: the folder stands by itself"
 
 
+def test_several_environments_by_turns(cli: Cli, world: Path, tmp_path: Path) -> None:
+    rules = {"dialect": "plain", "k": 1, "max_turns": 2, "may_abstain": False}
+    own_text = {"corpus": str(world / "corpus.jsonl"), "tasks": str(world / "questions.jsonl")}
+    generated = {"id": "SimpleQA-v0", "world": {"entities": 150}, "tasks": {"simple": 6}}
+    entries = json.dumps([{**own_text, **rules}, {**generated, **rules}])
+    out, sets = tmp_path / "run", [f"env={entries}", "sampling.max_tokens=6", "train.tasks=2"]
+    asked = ["--model", world / "warm", "--out", out, "--steps", 2]
+    done = cli("train", "grpo", *asked, *(part for s in sets for part in ("-s", s)))
+    assert done.code == 0, done.err
+    (told,) = re.findall("searchgym eval .*", done.err + done.out)
+    assert cli(*shlex.split(told)[1:], "-n", 2).code == 0, "what is printed can be pasted"
+    refused = cli("train", "--resume", "--out", out, "--steps", 3)
+    assert refused.code == 2
+    assert "names files" in refused.err or "--trust" in refused.err
+
+
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = min(path.stem for path in (catalog("agents") / "methods").glob("*.toml"))
 

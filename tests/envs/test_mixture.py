@@ -2,7 +2,7 @@
 
 import pytest
 
-from searchgym.envs import mixture, shares
+from searchgym.envs import EnvironmentMix, mixture, shares
 from searchgym.errors import CardError
 from tests.envs.own import notes as notes
 
@@ -49,6 +49,16 @@ def test_shares_follow_weights_else_numbers_of_questions(notes):
     assert shares(weighted, [10, 1000]) == [0.75, 0.25]
     assert shares(mixture([WORLD, notes]), [30, 10]) == [0.75, 0.25]
     assert shares(mixture([WORLD, {"corpus": notes, "weight": 1.0}]), [1, 9]) == [0.5, 0.5]
+
+
+def test_steps_are_shared_out_evenly_from_the_first_on():
+    mix = EnvironmentMix.of([{**WORLD, "weight": 3, "worlds": [3, 4]},
+                             {"id": "SimpleQA", "tasks": {"simple": 4}, "weight": 1}])  # fmt: skip
+    assert mix.shares == (0.375, 0.375, 0.25)
+    played = [mix.envs.index(mix.at(step)) for step in range(8)]
+    assert sorted(played) == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert {*played[:4]} == {0, 1, 2}
+    assert mix.at(2) is mix.envs[played[2]], "a step asked for again is the same"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.errors import EngineError
+from searchgym.envs import EnvironmentMix
+from searchgym.errors import DataError, EngineError
 from searchgym.rl.diagnostics import CollapseMonitor, CollapseWarning
 from searchgym.rl.log import Log
 from searchgym.rl.losses.base import WeightedLoss
@@ -27,7 +28,7 @@ from searchgym.tools import SearchTool, Toolbox
 from searchgym.types import Failure, Query, Ranking
 from searchgym_agents.methods.kimi import Prioritized
 from tests.rl.colours import setting
-from tests.rl.trainers import trainer, weights
+from tests.rl.trainers import rows, trainer, weights
 
 LOGGED = (
     "step", "reward", "return", "em", "f1", "rewards/em", "rewards/format", "searches", "turns",
@@ -35,6 +36,24 @@ LOGGED = (
     "episodes", "entropy", "groups", "groups_kept", "trajectories", "frac_reward_zero_std", "loss",
     "grad_norm", "lr", "clip_frac", "ratio", "approx_kl", "kl/kl", "kl", "rollout_s", "update_s",
 )  # fmt: skip
+
+
+def test_each_step_plays_one_of_several_environments(tmp_path: Path) -> None:
+    other = setting().copy()
+    mix = EnvironmentMix([setting(), other], [3, 1])
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    run = trainer("grpo", steps=4, out=whole, env=mix)
+    played = []
+    for _ in run.train():
+        played.append(mix.envs.index(mix.at(run.steps - 1)))
+    assert sorted(played) == [0, 0, 0, 1]
+    for steps in (2, 4):
+        again = trainer("grpo", steps=steps, out=half, env=EnvironmentMix(mix.envs, [3, 1]))
+        list(again.train())
+    assert rows(whole) == rows(half)
+    assert torch.equal(weights(run.lm), weights(again.lm))
+    with pytest.raises(DataError, match=r"other settings \(env\."):
+        trainer("grpo", steps=4, out=half, env=mix.envs[0])
 
 
 def test_a_step_says_what_happened(tmp_path: Path) -> None:
@@ -75,7 +94,7 @@ class Failing:
 
 
 def with_engine(run: Trainer, down: str | None) -> Trainer:
-    run.env = setting().copy()
+    run.envs = EnvironmentMix([setting().copy()])
     run.env.setup = copy.copy(run.env.setup)
     run.env.setup.toolbox = Toolbox({"search": SearchTool(Failing(down), 1)})
     return run

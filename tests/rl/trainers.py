@@ -29,11 +29,10 @@ def trainer(
     teacher, out = options.pop("teacher", None), options.pop("out", None)
     valued = options.pop("critic", recipe == "ppo")
     critic = Critic(model, lr=LR, epochs=2) if valued else None
+    env = options.pop("env", None) or setting()
     made = Recipe.of(recipe)
     config = TrainConfig.of(made, **{"tasks": 4, "lr": LR, "seed": seed, **options})
-    return Trainer(
-        setting(), model, made, config, policy=policy, teacher=teacher, critic=critic, out=out
-    )
+    return Trainer(env, model, made, config, policy=policy, teacher=teacher, critic=critic, out=out)
 
 
 def weights(lm: TrainableLM) -> torch.Tensor:

@@ -15,7 +15,7 @@ import numbers
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -265,3 +265,15 @@ def check_whole(
     plain = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not plain or value < least:  # type: ignore[operator]
         raise error(f"{name} must be a whole number of at least {least}, got {value!r:.80}")
+
+
+def leaves(value: object, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value within tables and lists, each with the nearest key above it."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from leaves(part, str(name))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from leaves(part, key)
+    else:
+        yield key, value

@@ -21,7 +21,7 @@ from .options import overrides
 
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
-    from ..envs.sources import GeneratedWorld
+    from ..corpora.generated import GeneratedWorld
     from ..types import Passage
     from ..worlds.world import World
 
@@ -107,8 +107,7 @@ def is_documents(name: str) -> bool:
 def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWorld:
     """Generate the world of a card and put it into words. Settings override the world's recipe;
     those that begin with ``wording.`` its wording."""
-    from ..envs.options import Options
-    from ..envs.sources import generate_world
+    from ..corpora.generated import generate_world
 
     try:
         source_card = corpus_card(name)
@@ -118,9 +117,8 @@ def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWor
         raise CardError(f"{name} is not a generated world; see: searchgym list corpora")
     recipe: dict[str, Any] = overrides(settings)
     wording = recipe.pop("wording", {})
-    options = Options(corpus=name, split=split, world=recipe, wording=wording)
     try:
-        return generate_world(source_card, options)
+        return generate_world(source_card, split, recipe, wording)
     except TypeError as error:
         raise CardError(
             f"cannot generate {name} with {recipe or 'its defaults'}: {error}"

@@ -7,6 +7,7 @@ from .corpus import Corpus as Corpus
 from .corpus import GeneratedCorpus as GeneratedCorpus
 from .corpus import is_aggregated as is_aggregated
 from .corpus import normalised as normalised
+from .corpus import own_files as own_files
 from .data import data_directory as data_directory
 from .data import load_set as load_set
 from .data import status as status

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
+from ..objects import leaves
 from ..text import answer_words, covers, normalise_answer
 from ..types import Page, Passage, Task
 
@@ -249,3 +251,22 @@ def _states(text: str, answer: str) -> bool:
     if f" {answer} " in text:
         return True
     return answer_words(answer) != answer.split() and covers(text, answer)
+
+
+def own_files(keywords: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+    """Name, time of change (ns) and size of each file that ``corpus``, ``tasks`` and ``engine``
+    name, by itself or by its folder (a corpus or an index as well as a card or a model); equal
+    lists mean that nothing was edited meanwhile."""
+    files: list[tuple[str, int, int]] = []
+    named = [keywords.get(name) for name in ("corpus", "tasks", "engine")]
+    for source in (value for _, value in leaves(named) if isinstance(value, str)):
+        path = Path(source.removeprefix(KG_PREFIX))
+        if "/" not in source and not path.suffix:  # the name of a card or an engine
+            continue
+        if not os.path.exists(path):  # an address, a prompt, … (a too long one raises in pathlib)
+            continue
+        for file in sorted(path.rglob("[!.]*")) if path.is_dir() else [path]:
+            if file.is_file():
+                state = file.stat()
+                files.append((str(file), state.st_mtime_ns, state.st_size))
+    return files

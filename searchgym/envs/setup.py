@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.rules import Rules
-from ..corpora.corpus import Corpus
+from ..corpora.corpus import Corpus, own_files
 from ..curricula import TaskPool
 from ..dialects.base import with_required_flags
 from ..errors import CardError, unknown, unknown_id
@@ -21,7 +21,7 @@ from ..tools import Toolbox, ToolContext, make_toolbox
 from ..types import Task
 from ..worlds.world import World
 from .options import RULES, Options, adapted
-from .sources import Components, check_open, load_components, own_files
+from .sources import Components, check_open, load_components
 
 
 class SearchSetup:

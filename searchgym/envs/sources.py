@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import warnings
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from ..cards import Card, card, cards
-from ..corpora.corpus import KG_PREFIX, Corpus, GeneratedCorpus, is_files
+from ..corpora.corpus import KG_PREFIX, Corpus, is_files, own_files
+from ..corpora.generated import GeneratedWorld, check_split, generate_world
 from ..curricula import TaskPool
 from ..errors import CardError, TaskError, unknown
-from ..seeding import derive
+from ..objects import leaves
 from ..types import SearchEngine, Task
 from ..utils import collecting_later
 from ..utils.trust import refuse
@@ -28,19 +28,15 @@ from .info import public_id
 
 if TYPE_CHECKING:
     from ..kgs.corpus import KGCorpus
-    from ..tasks.context import Context
-    from ..tasks.draft import Family, Propose
+    from ..tasks.draft import Family
     from ..tasks.grounded import TextFacts
     from .options import Options
 
 C = TypeVar("C", bound=Corpus)
 
-SPLITS = ("train", "dev", "test")
 USUAL_SPLITS = ("train", "public")
 """Splits of environments that name none: the option's default, and that of the real sets' cards."""
 OWN = "a corpus of your own"
-WORDING = ("distractors", "paraphrases", "phrasing", "seed")
-"""Options of ``wording``."""
 DEFAULT_TASKS: Mapping[str, Any] = {
     "simple": 100, "chain": 100, "comparison": 100, "intersection": 50, "at_most": True,
 }  # fmt: skip
@@ -97,53 +93,36 @@ def check_open(options: Options) -> None:
     if isinstance(options.world, Mapping) and "schema" in options.world:
         refuse(f"the schema {options.world['schema']!r:.80}")
     for name in ("world", "wording", "tasks", "engine"):
-        for key, value in _numbers(getattr(options, name)):
-            if key != "seed" and not abs(value) <= LARGEST:
+        for key, value in leaves(getattr(options, name)):
+            number = isinstance(value, int | float)
+            if number and key != "seed" and not abs(value) <= LARGEST:
                 refuse(f"{key}={value!r:.40} in {name}, more than {LARGEST:,},")
-
-
-def _numbers(value: Any, key: str = "") -> Iterator[tuple[str, int | float]]:
-    if isinstance(value, int | float):
-        yield key, value
-    elif isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from _numbers(part, str(name))
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _numbers(part, key)
 
 
 @collecting_later()  # a corpus is many objects without cycles
 def load_components(options: Options) -> Components:
     """Build or load what an environment is made of."""
     source = options.corpus
-    world: World | None = None
     if (graphed := kg_source(source, options.data_dir)) is not None:
         return _asked_of_graph(graphed, options)
-    if isinstance(options.tasks, Mapping) and (read := text_source(source, options)) is not None:
-        _refuse_recipe(options, OWN)
-        return _asked_of_text(read, options)
-    if isinstance(source, Corpus):
-        _refuse_recipe(options, OWN)
+    own = isinstance(source, Corpus) or (isinstance(source, str) and is_files(source))
+    asked_of_text = isinstance(options.tasks, Mapping)
+    if not own and (source_card := _card_of(source)).body["kind"] == "world":
+        return _generated(source_card, options)
+    _refuse_recipe(options, OWN if own or asked_of_text else "a real set")
+    if asked_of_text:
+        return _asked_of_text(cast(Corpus, text_source(source, options)), options)
+    tasks: Sequence[Task]
+    if own:
         _refuse_split(options)
-        corpus, tasks = source, _own_tasks(options)
-    elif isinstance(source, str) and is_files(source):
-        from ..corpora.load import load_corpus
-
-        _refuse_recipe(options, OWN)
-        _refuse_split(options)
-        corpus, tasks = load_corpus(source), _own_tasks(options)
+        corpus, tasks = cast(Corpus, text_source(source, options)), _own_tasks(options)
     else:
-        source_card = _card_of(source)
-        if source_card.body["kind"] == "world":
-            return _generated(source_card, options)
         from ..corpora.data import load_set
 
-        _refuse_recipe(options, "a real set")
         corpus, tasks = load_set(source_card.id, split=options.split, data_dir=options.data_dir)
         if options.tasks is not None:
             tasks = _own_tasks(options)
-    return Components(corpus, _asked(tasks, options), _engine(options.engine, corpus), world)
+    return Components(corpus, _asked(tasks, options), _engine(options.engine, corpus), None)
 
 
 def text_source(source: Any, options: Options) -> Corpus | None:
@@ -315,116 +294,30 @@ def facts_of(name: str, data_dir: Any = None) -> TextFacts:
 
 KG_TASKS = {"simple": 100, "chain": 100}
 """Questions asked of a knowledge graph where keywords do not say."""
-SHOWN = 3
-"""A gold query finds its passage among this many hits of BM25, or the question is not asked."""
 
 
 def _asked_of_graph(corpus: KGCorpus, options: Options) -> Components:
     """Questions of one's own, or asked from the graph; what BM25 does not find is left out."""
-    from ..kgs.questions import FAMILIES, ask_kg
     from ..tasks.families import wanted_families
+    from ..tasks.graphs import FAMILIES, build_graph_tasks
 
     _refuse_recipe(options, "a knowledge graph")
     if options.tasks is not None and not isinstance(options.tasks, Mapping):
         _refuse_split(options)
         engine = _engine(options.engine, corpus)
         return Components(corpus, _asked(_own_tasks(options), options), engine, None)
-    if options.split not in SPLITS:
-        raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
+    check_split(options.split)
     counts = KG_TASKS if options.tasks is None else options.tasks
     asking = _asking({name: n for name, n in counts.items() if name not in FAMILIES})
     kept, corpus = _asked_by(asking, corpus, options.split, options)
     engine = _engine(options.engine, corpus)
-    wanted_of = {  # a family that no corpus has fails here, by name
-        family.name: number for family, number in wanted_families(counts)
-    }
-    _check_families(options, wanted_of)
-    proof = _engine("bm25", corpus)
-    for family in FAMILIES:
-        wanted = wanted_of.get(family, 0)
-        if wanted and (options.families is None or family in options.families):
-            asked = ask_kg(corpus.graph, family, split=options.split)  # type: ignore[arg-type]
-            kept += _found(asked, wanted, proof)
-    told = {*FAMILIES, *asking}
-    if others := {f: n for f, n in wanted_families(counts) if n and f.name not in told}:
-        kept += _asked_as_world(corpus, others, options, proof)
-    return Components(corpus, _chosen(kept, options), engine, None)
-
-
-def _asked_as_world(
-    corpus: KGCorpus, wanted: Mapping[Family, int], options: Options, proof: SearchEngine
-) -> list[Task]:
-    """Questions of the families for worlds, asked of a graph; a split has answers of its own. What
-    the graph does not hold is said (``FewerTasks``)."""
-    from ..kgs.questions import in_split
-    from ..kgs.world import graph_world, stated_facts
-    from ..tasks.audit import Prover, verify
-    from ..tasks.build import build_tasks
-    from ..tasks.families import AT_MOST
-
-    def of_split(propose: Propose) -> Propose:
-        def proposed(ctx: Context, rng: Any, turn: int, /) -> Any:
-            made = propose(ctx, rng, turn)
-            kept = made is not None and in_split(options.split, made.answers[0])  # type: ignore[arg-type]
-            return made if kept else None
-
-        return proposed
-
-    counts: dict[Any, Any] = {
-        replace(family, propose=of_split(family.propose)): n for family, n in wanted.items()
-    }
-    world, stated = graph_world(corpus.graph), stated_facts(corpus)
-    prover = Prover(world, stated)
-    return build_tasks(
-        world, stated, counts={**counts, AT_MOST: True}, families=options.families,
-        seed=derive(0, "split", options.split), split=options.split,
-        phrasing="heldout" if options.split == "test" else "train",
-        id_prefix=f"{corpus.name}-{options.split}",
-        prove=lambda built: verify(built, world, stated, proof, prover=prover).kept,
+    wanted = dict(wanted_families(counts))  # a family that no corpus has fails here, by name
+    _check_families(options, (family.name for family in wanted))
+    kept += build_graph_tasks(
+        corpus, {family: n for family, n in wanted.items() if family.name not in asking},
+        _engine("bm25", corpus), split=options.split, families=options.families,  # type: ignore[arg-type]
     )  # fmt: skip
-
-
-def _found(asked: Iterable[Task], wanted: int, proof: Any) -> list[Task]:
-    """The first ``wanted`` tasks whose gold queries find their passages; looks at most at ten times
-    as many."""
-    kept: list[Task] = []
-    tried = iter(islice(asked, 10 * wanted))
-    while len(kept) < wanted and (some := list(islice(tried, 256))):
-        rankings = iter(proof.search([q for task in some for q in task.queries], SHOWN))
-        for task in some:
-            seen = [{hit.passage.id for hit in next(rankings)} for _ in task.queries]
-            if all(e in ids for e, ids in zip(task.evidence, seen, strict=True)):
-                kept.append(task)
-    return kept[:wanted]
-
-
-def own_files(keywords: Mapping[str, Any]) -> list[tuple[str, int, int]]:
-    """Name, time of change (ns) and size of each file that ``corpus``, ``tasks`` and ``engine``
-    name, by itself or by its folder (a corpus or an index as well as a card or a model); equal
-    lists mean that nothing was edited meanwhile."""
-    files: list[tuple[str, int, int]] = []
-    for source in _texts([keywords.get(name) for name in ("corpus", "tasks", "engine")]):
-        path = Path(source.removeprefix(KG_PREFIX))
-        if "/" not in source and not path.suffix:  # the name of a card or an engine
-            continue
-        if not os.path.exists(path):  # an address, a prompt, … (a too long one raises in pathlib)
-            continue
-        for file in sorted(path.rglob("[!.]*")) if path.is_dir() else [path]:
-            if file.is_file():
-                state = file.stat()
-                files.append((str(file), state.st_mtime_ns, state.st_size))
-    return files
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _texts(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _texts(part)
+    return Components(corpus, _chosen(kept, options), engine, None)
 
 
 def _own_tasks(options: Options) -> Sequence[Task]:
@@ -503,70 +396,6 @@ def _chosen(tasks: Sequence[Task], options: Options) -> list[Task]:
     return kept[: options.max_tasks]
 
 
-class GeneratedWorld(NamedTuple):
-    """A world put into words and indexed, before tasks are asked about it."""
-
-    world: World
-    corpus: GeneratedCorpus
-    phrasing: str
-    seed: int
-    """Seed of the task set."""
-    wording_seed: int
-
-
-_PLAYED = ("tasks", "twin", "refill", "disjoint_names")
-"""Options of a world that say how it is played. ``refill``: questions that fail their proof are
-replaced by others; ``disjoint_names``: no name is in two splits."""
-
-
-def generate_world(corpus_card: Card, options: Options) -> GeneratedWorld:
-    """The world of a card's split. Splits are separate worlds: other seeds, hence other names and
-    facts; the test split speaks in held-out phrasings unless told otherwise."""
-    from ..corpora.render import render
-    from ..worlds.generate import generate
-    from ..worlds.loader import load_schema
-
-    if options.split not in SPLITS:
-        raise CardError(f"split must be one of {', '.join(SPLITS)}, got {options.split!r}")
-    recipe = {**corpus_card.body.get("world", {}), **(options.world or {})}
-    wording = {**corpus_card.body.get("wording", {}), **(options.wording or {})}
-    for what, given, known in (
-        ("world", recipe, {*inspect.signature(generate).parameters, *_PLAYED}),
-        ("wording", wording, {*WORDING}),
-    ):
-        for option in given:
-            if option not in known:
-                raise CardError(unknown(f"option of {what}", str(option), known))
-    schema = load_schema(corpus_card.folder / recipe.pop("schema", "schema.toml"))
-    seed = derive(_seed(recipe, "world"), "split", options.split)
-    if recipe.get("disjoint_names"):
-        recipe["names_part"] = (SPLITS.index(options.split), len(SPLITS))
-    for option in ("tasks", "refill", "disjoint_names"):
-        recipe.pop(option, None)
-    phrasing = wording.pop("phrasing", "heldout" if options.split == "test" else "train")
-    wording_seed = _seed(wording, "wording")
-    if wording.pop("paraphrases", False):
-        from ..worlds.paraphrases import FILE, paraphrased
-
-        schema = paraphrased(schema, corpus_card.folder / FILE)
-    style = recipe.pop("twin", None)
-    world = generate(schema, seed=seed, **recipe)
-    if style is not None:
-        from ..worlds.twins import twin
-
-        world = twin(world, style, seed=seed)
-    name = f"{corpus_card.id}-{options.split}"
-    corpus = render(world, wording_seed=wording_seed, phrasing=phrasing, name=name, **wording)
-    return GeneratedWorld(world, corpus, phrasing, seed, wording_seed)
-
-
-def _seed(options: dict[str, Any], what: str) -> int:
-    seed = options.pop("seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise CardError(f"seed of a {what} must be a whole number, got {seed!r}")
-    return seed
-
-
 _WORLDS: OrderedDict[str, tuple[GeneratedWorld, SearchEngine]] = OrderedDict()
 _KEPT = 2
 """Worlds kept per process: environments that only ask other questions of one share it."""
@@ -583,7 +412,7 @@ def _indexed(corpus_card: Card, options: Options) -> tuple[GeneratedWorld, Searc
     except TypeError:  # as generate() will say
         key = ""
     if key not in _WORLDS:
-        data = generate_world(corpus_card, options)
+        data = generate_world(corpus_card, options.split, options.world, options.wording)
         made = data, _engine("bm25", data.corpus)
         if not key or len(data.corpus) > _LARGEST:
             return made

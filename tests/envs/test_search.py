@@ -57,7 +57,7 @@ def test_files_that_were_edited_are_read_again(tmp_path):
 
 
 def test_a_card_and_a_model_of_ones_own_that_were_edited_are_read_again(tmp_path):
-    from searchgym.envs.sources import own_files
+    from searchgym.corpora import own_files
 
     card = tmp_path / "encyclopedia"
     shutil.copytree(Path(searchgym.__file__).parents[1] / "corpora" / "encyclopedia", card)

@@ -3,18 +3,30 @@ on at once. Templates over the source's relation names: plain, but with one righ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import TaskError, check_known
+from ..kgs.corpus import PREPOSITIONS, KGCorpus
+from ..kgs.graph import KnowledgeGraph, Triple
 from ..seeding import derive, stream, unit
 from ..types import Difficulty, GraphEdge, GraphNode, ReasoningGraph, Split, Task
-from .corpus import PREPOSITIONS
-from .graph import KnowledgeGraph, Triple
+from .audit import Prover, verify
+from .build import build_tasks
+from .families import AT_MOST
+
+if TYPE_CHECKING:
+    from .context import Context
+    from .draft import Family, Propose
 
 FAMILIES = ("simple", "chain")
 """One fact; two facts of which the first leads to the second."""
+SHOWN = 3
+"""A gold query finds its passage among this many hits of BM25, or the question is not asked."""
 _SHARES: Mapping[Split, tuple[float, float]] = {
     "train": (0.0, 0.8),
     "dev": (0.8, 0.9),
@@ -50,6 +62,70 @@ def ask_kg(
             key = [graph.ids[first.head], *(graph.relations[t.relation] for t in chain)]
             if in_split(split, *key):
                 yield _task(graph, family, chain, split)
+
+
+def build_graph_tasks(
+    corpus: KGCorpus,
+    wanted: Mapping[Family, int],
+    proof: Any,
+    *,
+    split: Split = "train",
+    families: Collection[str] | None = None,
+) -> list[Task]:
+    """Tasks of each family, as many as are wanted; those of :data:`FAMILIES` are asked by
+    :func:`ask_kg`, others as of a world, with answers of the split's own. What the graph does not
+    hold is said (``FewerTasks``).
+
+    Args:
+        corpus: The graph's passages.
+        wanted: Family → number of tasks.
+        proof: BM25 over the passages; what it does not find is not asked.
+        split: Split of the tasks.
+        families: Names of the families that are asked; None: all.
+    """
+    from ..kgs.world import graph_world, stated_facts
+
+    named = {family.name: number for family, number in wanted.items()}
+    kept: list[Task] = []
+    for name in FAMILIES:
+        if (number := named.get(name, 0)) and (families is None or name in families):
+            kept += _found(ask_kg(corpus.graph, name, split=split), number, proof)
+
+    def of_split(propose: Propose) -> Propose:
+        def proposed(ctx: Context, rng: Any, turn: int, /) -> Any:
+            made = propose(ctx, rng, turn)
+            return made if made is not None and in_split(split, made.answers[0]) else None
+
+        return proposed
+
+    counts: dict[Any, Any] = {
+        replace(family, propose=of_split(family.propose)): number
+        for family, number in wanted.items() if number and family.name not in FAMILIES
+    }  # fmt: skip
+    if not counts:
+        return kept
+    world, stated = graph_world(corpus.graph), stated_facts(corpus)
+    prover = Prover(world, stated)
+    return kept + build_tasks(
+        world, stated, counts={**counts, AT_MOST: True}, families=families,
+        seed=derive(0, "split", split), split=split,
+        phrasing="heldout" if split == "test" else "train", id_prefix=f"{corpus.name}-{split}",
+        prove=lambda built: verify(built, world, stated, proof, prover=prover).kept,
+    )  # fmt: skip
+
+
+def _found(asked: Iterable[Task], wanted: int, proof: Any) -> list[Task]:
+    """The first ``wanted`` tasks whose gold queries find their passages; looks at most at ten times
+    as many."""
+    kept: list[Task] = []
+    tried = iter(islice(asked, 10 * wanted))
+    while len(kept) < wanted and (some := list(islice(tried, 256))):
+        rankings = iter(proof.search([q for task in some for q in task.queries], SHOWN))
+        for task in some:
+            seen = [{hit.passage.id for hit in next(rankings)} for _ in task.queries]
+            if all(e in ids for e, ids in zip(task.evidence, seen, strict=True)):
+                kept.append(task)
+    return kept[:wanted]
 
 
 def in_split(split: Split, *key: str) -> bool:

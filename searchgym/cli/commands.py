@@ -18,7 +18,7 @@ COMMANDS = Registry("command", package="searchgym.cli")
 """Name → command; ``"world export"`` is the command ``export`` of the group ``world``, and what
 ``"data"`` names beside ``"data get"`` is run where no command of the group is named."""
 PANELS = {
-    "Look": ("list", "show", "play", "search", "view", "watch"),
+    "Look": ("list", "show", "play", "search", "view", "watch", "doctor"),
     "Measure": ("eval", "compare", "transfer", "report", "retrieve", "check", "leaderboard",
                 "verify"),
     "Train": ("quickstart", "train", "simulator"),

@@ -419,7 +419,7 @@ def _patient(screen: Screen, main: bool) -> Iterator[Callable[[], bool]]:
 @contextmanager
 def _collected_warnings() -> Iterator[list[str]]:
     """Collect named warnings for the screen; other warnings are shown as always."""
-    from ..rl.diagnostics import CollapseWarning
+    from ..rl.collapse import CollapseWarning
 
     collected: list[str] = []
     with warnings.catch_warnings():

@@ -12,6 +12,7 @@ from ..charts.panels import multiples
 from ..errors import DataError
 from ..evaluation.intervals import FEWEST_SEEDS, Interval, over_seeds
 from ..evaluation.table import LINKS, Column, ResultTable, Seeds
+from ..rl.collapse import meaning
 from ..scoring import metrics
 from ..scoring.metrics import CURVE, EXAMPLES, HEALTH, PLAY, RARE, is_rate
 from .curves import centred, changing, ends, mean_curve, span_of, thinned
@@ -69,7 +70,7 @@ def training_report(runs: Sequence[Run], opener: Opener | None = None) -> Report
         title=_title(kind, groups), kind=kind, summary=tuple(_summary(kind, groups)),
         sections=tuple(sections), sources=tuple(str(run.path) for run in runs),
         warnings=(*(
-            f"{name} (step {step:g}{', ' + where if where else ''}): {MEANING.get(name, '')}"
+            f"{name} (step {step:g}{', ' + where if where else ''}): {meaning(name)}"
             for name, step, where in _warned(groups)
         ), *missing),
         alarm=learnt_nothing(kind, groups),
@@ -352,16 +353,6 @@ def _table(kind: str, groups: Sequence[RunGroup], linked: bool = False) -> Secti
     return Section("In numbers", "", (table,))
 
 
-MEANING: Mapping[str, str] = {
-    "no_signal": "no group had two different rewards, or gradients were 0: nothing was learnt",
-    "all_invalid": "not one turn was a legal action",
-    "no_search": "the policy has all but stopped searching and answers from memory",
-    "entropy_collapse": "hardly anything new is tried any more",
-    "format_hacking": "reward rises while exact match does not: what is rewarded is not the answer",
-    "length_blow_up": "episodes grow long or are cut by a budget",
-}
-
-
 def _warned(groups: Sequence[RunGroup]) -> list[tuple[str, float, str]]:
     warnings = []
     for group in groups:
@@ -376,7 +367,7 @@ def _warned(groups: Sequence[RunGroup]) -> list[tuple[str, float, str]]:
 
 def _warnings(groups: Sequence[RunGroup]) -> Section | None:
     rows = [
-        {"step": int(step), "warning": name, "where": where, "meaning": MEANING.get(name, "")}
+        {"step": int(step), "warning": name, "where": where, "meaning": meaning(name)}
         for name, step, where in _warned(groups)
     ]
     if not rows:

@@ -9,6 +9,8 @@ from .asynchronous.rollouts import AsyncRollouts as AsyncRollouts
 from .asynchronous.worker import new_folder as new_folder
 from .asynchronous.worker import newest as newest
 from .asynchronous.worker import publish as publish
+from .collapse import CAUSES as CAUSES
+from .collapse import diagnose as diagnose
 from .critics import ValueModel as ValueModel
 from .data import UniformTasks as UniformTasks
 from .launch import Plan as Plan

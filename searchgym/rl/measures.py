@@ -68,7 +68,13 @@ def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
             for name in ("overflowed", "length_cut")
         },
         "entropy": -float(np.concatenate(logp).mean()) if tokens else 0.0,
-    }
+        "repetition": _repetition([m for m, _ in sound]),
+        "foreign_tokens": _foreign_tokens([m for m, _ in sound]),
+        **{name: value for name, value in (
+            ("em_correlation", _em_correlation(sound)),
+            ("truncated_reward", _mean([r for m, r in sound if m.episode.truncated])),
+        ) if value == value},
+    }  # fmt: skip
 
 
 def group_metrics(played: Sequence[Scored], kept: Sequence[Scored]) -> dict[str, float]:
@@ -174,6 +180,41 @@ def loss_metrics(loss: str, stats: Mapping[str, T]) -> dict[str, T]:
     ``<loss>/<statistic>`` for others."""
     prefix = "" if loss == "policy" else f"{loss}/"
     return {prefix + name: value for name, value in renamed(stats).items()}
+
+
+WINDOW = 4
+"""Tokens in a row of which repetitions are counted."""
+
+
+def _repetition(members: Sequence[Played]) -> float:
+    """Share of windows of ``WINDOW`` sampled tokens that the same episode has written before."""
+    windows = different = 0
+    for member in members:
+        ids = [i for row in member.rows for i in row.ids[row.sampled].tolist()]
+        own = [*zip(*(ids[at:] for at in range(WINDOW)), strict=False)]
+        windows += len(own)
+        different += len(set(own))
+    return 1 - different / windows if windows else 0.0
+
+
+def _em_correlation(members: Sequence[tuple[Played, float]]) -> float:
+    """Pearson's correlation over finished episodes of reward and exact match; NaN where one of them
+    is the same in all."""
+    pairs = [(r, m.episode.parts["em"]) for m, r in members if m.episode.parts and r == r]
+    reward, em = np.array(pairs).T if pairs else np.zeros((2, 1))
+    if all_alike(reward) or all_alike(em):
+        return float("nan")
+    return float(np.corrcoef(reward, em)[0, 1])
+
+
+def _foreign_tokens(members: Sequence[Played]) -> float:
+    """Share of the trained tokens beyond those that the policy's generator counted."""
+    trained = [sum(int(row.loss_mask.sum()) for row in m.rows) for m in members]
+    foreign = [
+        max(0.0, n - m.usage["tokens_out"])
+        for n, m in zip(trained, members, strict=True) if "tokens_out" in m.usage
+    ]  # fmt: skip
+    return sum(foreign) / max(sum(trained), 1)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -30,9 +30,9 @@ from ..rewards.registry import FINAL, TURN
 from ..storage.files import FolderLock
 from ..types import Agent
 from .asynchronous.rollouts import AsyncRollouts
+from .collapse import CollapseMonitor
 from .critics import ValueModel
 from .diagnostics import (
-    CollapseMonitor,
     compares_groups,
     require_agreement,
     require_members_that_differ,
@@ -311,8 +311,9 @@ class Trainer:
                     batch, self.policy.version, generator, self.lm.model, limit
                 )
             metrics |= batch_metrics(batch)
-            if self.rollouts is not None:
-                metrics |= staleness_metrics(batch, self.policy.version, ceil(self.rollouts.eta))
+            if self._copied:
+                eta = 0 if self.rollouts is None else ceil(self.rollouts.eta)
+                metrics |= staleness_metrics(batch, self.policy.version, eta)
             # 5. rewards become advantages
             compare(recipe, batch, coef)
             if self.saved is not None:

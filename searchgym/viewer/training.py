@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from ..errors import DataError
 from ..reports.curves import thinned
 from ..reports.sources import CANDIDATE, LIVE, PLAN, RL, RL_LOG, SFT, SFT_LOG, read_run
-from ..reports.training import MEANING, label
+from ..reports.training import label
+from ..rl.collapse import meaning
 from ..scoring.metrics import CURVE, EXAMPLES, HEALTH, PLAY, is_rate
 from ..storage.files import LOCK, locked, parse_json, read_json
 
@@ -31,8 +32,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 316, 8, 128
 """Edges of a curve's plot in its picture of 320 × 150."""
 DEAD = {
     "no_reward": ("reward", 0, 10, "not one episode earned anything"),
-    "all_invalid": ("invalid", 1, 3, MEANING.get("all_invalid", "")),
-    "no_signal": ("grad_norm", 0, 3, MEANING.get("no_signal", "")),
+    "all_invalid": ("invalid", 1, 3, meaning("all_invalid")),
+    "no_signal": ("grad_norm", 0, 3, meaning("no_signal")),
 }
 """Warning → the measure and its value in so many of the newest steps by which a run is dead, and
 what that means."""
@@ -312,15 +313,15 @@ def smoothed(line: Line, weight: float) -> list[tuple[float, float]]:
 def _warnings(rows: Sequence[Mapping[str, Any]]) -> tuple[Warned, ...]:
     """The warnings of a log, after what makes the run dead now."""
     dead = []
-    for name, (measure, value, fewest, meaning) in DEAD.items():
+    for name, (measure, value, fewest, told) in DEAD.items():
         streak = [*takewhile(lambda row: row.get(measure) == value, reversed(rows))]  # noqa: B023
         if len(streak) >= fewest:
-            dead.append(Warned(name, streak[-1]["step"], meaning, dead=True))
+            dead.append(Warned(name, streak[-1]["step"], told, dead=True))
     names = {warned.name for warned in dead}
     first: dict[str, Warned] = {}
     for row in rows:
         for name in row.get("warnings", ()):
-            first.setdefault(name, Warned(name, row["step"], MEANING.get(name, "")))
+            first.setdefault(name, Warned(name, row["step"], meaning(name)))
     return (*dead, *(warned for warned in first.values() if warned.name not in names))
 
 

@@ -16,7 +16,7 @@ import torch
 
 from searchgym.envs import EnvironmentMix
 from searchgym.errors import DataError, EngineError
-from searchgym.rl.diagnostics import CollapseMonitor, CollapseWarning
+from searchgym.rl.collapse import CollapseMonitor, CollapseWarning
 from searchgym.rl.log import Log
 from searchgym.rl.losses.base import WeightedLoss
 from searchgym.rl.recipe import read

@@ -29,7 +29,7 @@ LONG = (
     # slow contracts
     "candidate/test_quickstart", "rl/test_learning", "test_notebooks", "site/test_site",
     "cli/test_disk_full", "test_solvable", "test_packaging", "rl/test_as_shipped",
-    "reader/test_run", "smollm/test_run", "integrations/test_glue", "reports/test_page",
+    "reader/test_run", "language_model/test_run", "integrations/test_glue", "reports/test_page",
     "candidate/test_trainer", "rl/test_async_rollouts", "engines/test_dense_forged",
     "rl/test_processes", "rl/test_trainer_resume", "evaluation/test_resume", "serve/test_process",
     "serve/test_attacks", "cli/test_measure", "knower/test_command", "cli/test_model_agents",

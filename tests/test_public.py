@@ -26,7 +26,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LAZY = (
     "searchgym",
     *(f"searchgym.{name}" for name in ("llms", "reports")),
-    *(f"searchgym_agents.{name}" for name in ("experts", "knower", "reader", "smollm")),
+    *(f"searchgym_agents.{name}" for name in ("experts", "knower", "language_model", "reader")),
 )
 """Packages whose public names load when they are first used."""
 

@@ -34,7 +34,7 @@ PLUGIN = Plugin(
     },
     packages=tuple(
         f"searchgym_agents.{name}"
-        for name in "audit candidate experts knower methods reader smollm synthesis".split()
+        for name in "audit candidate experts knower language_model methods reader synthesis".split()
     ),
     folders={"agents": HERE, "recipes": HERE / "methods"},
 )

@@ -32,21 +32,19 @@ class SupervisedTraining:
     """Shows the steps of a supervised training: on a bar, and where nobody watches a terminal, by a
     line every so many steps (``lines``; 0: none)."""
 
-    def __init__(
-        self, bar: ProgressBar, steps: int, *, label: str = "training", lines: int = 0
-    ) -> None:
-        self._bar, self._steps, self._label = bar, steps, label
+    def __init__(self, bar: ProgressBar, *, label: str = "training", lines: int = 0) -> None:
+        self._bar, self._label = bar, label
         self._lines = 0 if sys.stderr.isatty() else lines
         self.last: Progress | None = None
         """The last step; None if there was none to make."""
 
     def __call__(self, now: Progress) -> None:
         if self.last is None:
-            self._bar.stage(self._label, self._steps, "steps")
+            self._bar.stage(self._label, now.steps, "steps")
         self.last = now
         self._bar.to(now.step)
         if self._lines and now.step % self._lines == 0:
-            say(f"step {now.step}/{self._steps} loss {now.loss:.3f} {now.seconds:.1f} s")
+            say(f"step {now.step}/{now.steps} loss {now.loss:.3f} {now.seconds:.1f} s")
 
 
 def chosen(metrics: Mapping[str, float]) -> list[tuple[str, str]]:

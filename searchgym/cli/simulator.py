@@ -180,7 +180,7 @@ def train(
         trainer = SftTrainer(made, examples, config, **precision)
     about = {"data": file_digest(data)[:16], "from": model or "nothing"}
     with progress("training", config.steps, "steps") as bar:
-        shown = SupervisedTraining(bar, config.steps, lines=LINE_EVERY)
+        shown = SupervisedTraining(bar, lines=LINE_EVERY)
         run(trainer, tokenizer, out, about=about, save_every=save_every, report=shown)
     last = shown.last
     facts = {

@@ -84,6 +84,8 @@ class Progress(NamedTuple):
     """Metrics of one step."""
 
     step: int
+    steps: int
+    """Steps of the whole run."""
     loss: float
     """Mean over the batch's completion tokens, in nats."""
     accuracy: float
@@ -172,7 +174,8 @@ class SftTrainer:
         self.seconds += spent
         if not math.isfinite(shown):
             raise EngineError(f"the loss is {shown} at step {self.step}: lower the learning rates")
-        return Progress(self.step, shown, right, sum(len(r.ids) for r in rows), spent, norm)
+        tokens = self.tokens_of(self.step - 1)
+        return Progress(self.step, self.config.steps, shown, right, tokens, spent, norm)
 
     def _backward(self, rows: Sequence[Example]) -> tuple[float, float]:
         """Gradients of a batch's loss, pass by pass; mean loss and accuracy of completion tokens.
@@ -235,6 +238,10 @@ class SftTrainer:
         if self._order[0] != epoch:
             self._order = (epoch, list(self._epoch(epoch)))
         return self._order[1][at]
+
+    def tokens_of(self, step: int) -> int:
+        """Count the tokens of a step's batch, without padding; the first step is 0."""
+        return sum(len(self.examples[i].ids) for i in self._batch(step))
 
     def _epoch(self, epoch: int) -> Iterator[list[int]]:
         draw = stream(self.config.seed, "epoch", epoch)

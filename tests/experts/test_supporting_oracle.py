@@ -12,7 +12,7 @@ from searchgym.evaluation import episode_for
 from searchgym.policies import TrainableLM
 from searchgym.types import ABSTAIN, Passage, Task
 from searchgym_agents.experts import SupportingOracle
-from searchgym_agents.smollm.demonstrations import count_of, demonstrations, environments_of
+from searchgym_agents.language_model.demonstrations import count_of, demonstrations, environments_of
 from tests.llms import tiny
 
 PAGES = [

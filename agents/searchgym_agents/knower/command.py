@@ -80,7 +80,7 @@ def knower(
     with working("generating …"):  # what the world cannot give is said before the training
         tasks = questions_for(recipe, questions) if questions else {}
     with progress("training", steps, "steps") as bar, quiet_loading():
-        training = SupervisedTraining(bar, steps)
+        training = SupervisedTraining(bar)
         made = make_knower(out, recipe, steps=steps, width=width, report=training)
     if training.last is None:
         say(f"{out} was trained to its last step already")

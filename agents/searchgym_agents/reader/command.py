@@ -99,7 +99,7 @@ def warmstart(
             raise MissingExtraError("training a language model", "llm") from error
     plan = stages(steps, few_episodes=few_episodes)
     with progress("writing examples", worlds, "worlds") as bar, quiet_loading():
-        shown = SupervisedTraining(bar, steps)
+        shown = SupervisedTraining(bar)
         made = warm_start(
             out, plan, worlds=worlds, width=width, seed=seed, report=shown, written=bar.to,
             encoder=WordEncoder(layers=6) if word_vectors else None, paraphrases=paraphrases,

@@ -1,7 +1,7 @@
-"""What a model reads while it is taught: ``python -m tests.benchmarks.smollm_curve RUN``
+"""What a model reads while it is taught: ``python -m tests.benchmarks.learning_curve RUN``
 
-Trains by an agent's card in folder RUN (a finished stage is kept), keeps a checkpoint every
-``--every`` updates, and asks each checkpoint the same development questions: of a generated world
+Trains by an agent's card in folder RUN (a finished stage is kept), keeps a copy of the model after
+each of ``--keep`` tokens, and asks each copy the same development questions: of a generated world
 that it never saw, and of HotpotQA. Writes ``scores.json`` and the picture ``learning.png``.
 """
 
@@ -10,16 +10,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import searchgym as sg
 from searchgym.charts import Figure, multiples
 from searchgym.evaluation import spread
-from searchgym.llms import Progress
-from searchgym.policies import TrainableLM
-from searchgym_agents.smollm.recipe import FinetuneRecipe
-from searchgym_agents.smollm.run import SFT, teach
+from searchgym_agents.language_model.recipe import FinetuneRecipe
+from searchgym_agents.language_model.run import COPIES, teach
 
 RULES = {"k": 3, "snippet_chars": 420, "max_turns": 6}
 PLACES = {
@@ -31,27 +30,6 @@ PLACES = {
     "HotpotQA": {**RULES, "corpus": "hotpotqa", "split": "dev_extra"},
 }  # fmt: skip
 MEASURES = ("em", "evidence_recall", "searches")
-
-
-def taught(run: Path, recipe: FinetuneRecipe, seed: int, every: int) -> None:
-    """Train, and keep the model after every so many updates in ``checkpoints/UPDATES``."""
-
-    def report(now: Progress) -> None:
-        print(f"update {now.step} loss {now.loss:.3f} {now.seconds:.1f} s", flush=True)
-        if now.step % every == 1 and now.step > 1:  # the update before was saved
-            keep(run, now.step - 1, recipe)
-
-    teach(run, recipe, seed=seed, save_every=every, report=report)
-    keep(run, recipe.config(seed).steps, recipe)
-
-
-def keep(run: Path, step: int, recipe: FinetuneRecipe) -> None:
-    """Save the supervised stage's model as it stands, in bfloat16."""
-    folder = run / "checkpoints" / str(step)
-    if not folder.exists():
-        lm = TrainableLM(str(run / SFT), device="cpu", dtype="bfloat16", freeze=recipe.freeze)
-        turn = sg.Sampling(max_tokens=recipe.turn_tokens)
-        lm.save(folder, policy=lm.policy(recipe.renderer, sampling=turn))
 
 
 def asked(agent: Any, questions: int, batch: int) -> dict[str, dict[str, list[float]]]:
@@ -67,13 +45,13 @@ def asked(agent: Any, questions: int, batch: int) -> dict[str, dict[str, list[fl
 
 def figure(report: dict[str, Any]) -> Figure:
     """The learning curves, a panel for each place."""
-    updates = [int(step) for step in report["checkpoints"]]
-    first, last = (report["checkpoints"][str(step)] for step in (updates[0], updates[-1]))
+    tokens = [int(step) for step in report["checkpoints"]]
+    first, last = (report["checkpoints"][str(step)] for step in (tokens[0], tokens[-1]))
     rows = []
     for place in PLACES:
         for series, points in (
-            ("the model", [(u, report["checkpoints"][str(u)]) for u in updates]),
-            ("rules", [(u, report["rules"]) for u in (updates[0], updates[-1])]),
+            ("the model", [(u, report["checkpoints"][str(u)]) for u in tokens]),
+            ("rules", [(u, report["rules"]) for u in (tokens[0], tokens[-1])]),
         ):
             for x, found in points:
                 mean, low, high = found[place]["em"]
@@ -90,9 +68,9 @@ def figure(report: dict[str, Any]) -> Figure:
         "learning",
         f"EM rises {rises}",
         f"Exact match on {report['questions']} development questions of each.",
-        "Two panels: exact match by updates, in a generated world and on HotpotQA.",
+        "Two panels: exact match by tokens read, in a generated world and on HotpotQA.",
         lambda narrow=False: multiples(
-            rows, "updates", ["the model", "rules"], measures, rates=measures, columns=2,
+            rows, "tokens read", ["the model", "rules"], measures, rates=measures, columns=2,
             narrow=narrow,
         ),
         tuple(rows),
@@ -103,23 +81,25 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
     """Train, measure and draw as the command line says; measured checkpoints are kept."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--card", default="smollm", help="an agent's card with a model")
+    parser.add_argument("--card", default="qwen05", help="an agent's card with a model")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--every", type=int, default=20, help="updates between checkpoints")
+    parser.add_argument("--keep", type=int, nargs="*", help="tokens; default: the card's")
     parser.add_argument("--questions", type=int, default=30, help="of each place")
     parser.add_argument("--batch", type=int, default=32)
     options = parser.parse_args(given)
     recipe = FinetuneRecipe.of(sg.cards.card("agents", options.card).body["train"])
-    taught(options.run, recipe, options.seed, options.every)
+    if options.keep:
+        recipe = replace(recipe, keep=tuple(options.keep))
+    teach(options.run, recipe, seed=options.seed)
     path = options.run / "scores.json"
     report: dict[str, Any] = {"questions": options.questions, "checkpoints": {}}
     if path.exists():
         report = json.loads(path.read_text(encoding="utf-8"))
     report.setdefault("rules", asked(sg.RulesAgent(), options.questions, options.batch))
-    for step in sorted(int(folder.name) for folder in (options.run / "checkpoints").iterdir()):
+    for step in sorted(int(folder.name) for folder in (options.run / COPIES).iterdir()):
         if str(step) in report["checkpoints"]:
             continue
-        folder = options.run / "checkpoints" / str(step)
+        folder = options.run / COPIES / str(step)
         agent = sg.load_policy(folder, max_tokens=recipe.turn_tokens, reuse_tokens=65_536)
         report["checkpoints"][str(step)] = asked(agent, options.questions, options.batch)
         print(step, json.dumps(report["checkpoints"][str(step)]), flush=True)

@@ -2,14 +2,16 @@
 
 A run is a folder, and the same call goes on where it was interrupted. The folder holds
 ``demonstrations.safetensors`` (what the expert did, as the model's tokens), ``sft`` (the supervised
-stage), ``rl`` (the second one, a run as ``searchgym train`` makes them) and ``model``, which is the
-result.
+stage), ``checkpoints`` (copies of its model, by the tokens it had read), ``rl`` (the second one, a
+run as ``searchgym train`` makes them) and ``model``, which is the result.
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,13 +21,13 @@ from searchgym.llms.sft import Progress, SftTrainer
 from searchgym.llms.sft_data import Example
 from searchgym.policies.trainable import TrainableLM
 from searchgym.rl.launch import Plan
-from searchgym.storage.files import FolderLock
+from searchgym.storage.files import FolderLock, writing
 
 from ..sft import train_to_play
 from .demonstrations import FILE, demonstrations, load, save
 from .recipe import FinetuneRecipe
 
-SFT, RL, MODEL = "sft", "rl", "model"
+SFT, RL, MODEL, COPIES = "sft", "rl", "model", "checkpoints"
 
 
 class Taught(NamedTuple):
@@ -97,13 +99,59 @@ def teach(
         rows = demonstrate(out, recipe, lm, report=made)
         block_attention(lm.model)
         trainer = SftTrainer(lm.model, rows, config, training_dtype(lm.model.device))
-        about = {"recipe": {k: v for k, v in asdict(recipe).items() if k not in ("rl", "sft")}}
+        if recipe.budget:
+            steps = read = 0
+            while read < recipe.budget:
+                read += trainer.tokens_of(steps)
+                steps += 1
+            trainer.config = replace(config, steps=steps)
+        copies = _Copies(out / COPIES, recipe, trainer, lm)
+
+        def each_step(now: Progress) -> None:
+            copies.keep()
+            if report is not None:
+                report(now)
+
+        later = ("rl", "sft", "budget", "keep")
+        about = {"recipe": {k: v for k, v in asdict(recipe).items() if k not in later}}
         train_to_play(
             trainer, lm.tokenizer, out / SFT, about, renderer=recipe.renderer,
             turn_tokens=recipe.turn_tokens, freeze=recipe.freeze, save_every=save_every,
-            log_every=1, report=report,
+            log_every=1, report=each_step,
         )  # fmt: skip
     return Taught(out / SFT, len(rows), sum(len(r.ids) for r in rows), trainer.seconds)
+
+
+class _Copies:
+    """Keeps a copy of a model in training whenever it has read so many tokens."""
+
+    def __init__(
+        self, folder: Path, recipe: FinetuneRecipe, trainer: SftTrainer, lm: TrainableLM
+    ) -> None:
+        self._folder, self._recipe, self._trainer, self._lm = folder, recipe, trainer, lm
+        self._left = sorted(recipe.keep)
+        self._step = self._tokens = 0
+
+    def keep(self) -> None:
+        """Called after each step; of a run that goes on, earlier steps are counted first."""
+        while self._step < self._trainer.step:
+            self._tokens += self._trainer.tokens_of(self._step)
+            self._step += 1
+        while self._left and self._left[0] <= self._tokens:
+            folder = self._folder / str(self._left.pop(0))
+            if folder.exists():
+                continue
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self._folder) as work, writing(folder):
+                whole = self._lm.save(Path(work) / "whole")
+                os.replace(_halved(whole, Path(work) / "half", self._recipe), folder)
+
+
+def _halved(source: Path, folder: Path, recipe: FinetuneRecipe) -> Path:
+    """Write a stage's model to be played with, in bfloat16."""
+    lm = TrainableLM(str(source), device="cpu", dtype="bfloat16", freeze=recipe.freeze)
+    policy = lm.policy(recipe.renderer, sampling=Sampling(max_tokens=recipe.turn_tokens))
+    return lm.save(folder, policy=policy)
 
 
 def rewarded(out: str | Path, recipe: FinetuneRecipe, seed: int = 0) -> Plan | None:
@@ -132,6 +180,4 @@ def finish(out: str | Path, recipe: FinetuneRecipe) -> Path:
     """
     out = Path(out)
     last = out / RL / MODEL if rewarded(out, recipe) is not None else out / SFT
-    lm = TrainableLM(str(last), device="cpu", dtype="bfloat16", freeze=recipe.freeze)
-    policy = lm.policy(recipe.renderer, sampling=Sampling(max_tokens=recipe.turn_tokens))
-    return lm.save(out / MODEL, policy=policy)
+    return _halved(last, out / MODEL, recipe)

@@ -13,25 +13,27 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from searchgym.cards import cards
 from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, DataError, DialectError
 from searchgym.evaluation import evaluate
-from searchgym.llms import STATE
+from searchgym.llms import STATE, Progress
+from searchgym.llms.models import MODELS
 from searchgym.policies import TrainableLM, load_policy
-from searchgym_agents.smollm.demonstrations import (
+from searchgym_agents.language_model.demonstrations import (
     FILE,
     count_of,
     demonstrations,
     environments_of,
     load,
 )
-from searchgym_agents.smollm.recipe import FinetuneRecipe
-from searchgym_agents.smollm.run import SFT, finish, rewarded, teach
+from searchgym_agents.language_model.recipe import FinetuneRecipe
+from searchgym_agents.language_model.run import COPIES, SFT, finish, rewarded, teach
 from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
 from tests.envs.own import notes  # noqa: F401  (a fixture)
 from tests.experts.world import KEYWORDS
+from tests.language_model.tables import RENDERER, table
 from tests.llms import tiny
-from tests.smollm.tables import RENDERER, table
 
 pytestmark = pytest.mark.contract
 
@@ -40,6 +42,47 @@ pytestmark = pytest.mark.contract
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("base")
     return str(tiny.save(folder, "llama", max_position_embeddings=8192))
+
+
+def test_a_budget_of_tokens_sets_the_steps_and_copies_are_kept(model: str, tmp_path: Path) -> None:
+    """The same copies, to the bit, where a run was interrupted between them."""
+    sft = {"batch": 3, "tokens": 4000, "max_tokens": 4000, "lr": 1e-3}
+    given = FinetuneRecipe.of({**table(model, sft=sft), "budget": 9000, "keep": [3000, 6000]})
+    seen: list[Progress] = []
+    teach(tmp_path / "whole", given, report=seen.append)
+    read = np.cumsum([step.tokens for step in seen])
+    assert seen[-1].step == seen[-1].steps == len(seen)
+    assert read[-2] < 9000 <= read[-1]
+
+    def stop(now: Progress) -> None:
+        if now.step == len(seen) // 2:  # after one copy
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        teach(tmp_path / "part", given, save_every=1, report=stop)
+    teach(tmp_path / "part", given, save_every=1)
+    weights = []
+    for run in ("whole", "part"):
+        copies = sorted((tmp_path / run / COPIES).iterdir())
+        assert [copy.name for copy in copies] == ["3000", "6000"]
+        agents = [load_policy(copy) for copy in copies]
+        assert {agent.sampling.max_tokens for agent in agents} == {256}
+        assert {agent.generator.model.dtype for agent in agents} == {torch.bfloat16}
+        weights.append([agent.fingerprint for agent in agents])
+    assert weights[0] == weights[1]
+    assert len(set(weights[0])) == 2
+    with pytest.raises(CardError, match="budget and keep are tokens"):
+        replace(given, keep=(0,))
+
+
+def test_every_card_of_a_language_model_is_read() -> None:
+    agents = cards("agents").items()
+    found = {n: c for n, c in agents if c.body.get("train", {}).get("use") == "finetune"}
+    assert set(found) == {"qwen05", "smollm", "smollm-gpu"}
+    for card in found.values():
+        recipe = FinetuneRecipe.of(card.body["train"])
+        assert recipe.model in MODELS
+        assert count_of(recipe.demonstrations) >= 20
 
 
 def test_worlds_take_their_variants_in_turn(model: str) -> None:

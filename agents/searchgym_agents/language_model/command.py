@@ -65,7 +65,6 @@ def _taught(out: Path, recipe: FinetuneRecipe, seed: int, teach: Any) -> Any:
 
     count = count_of(recipe.demonstrations)
     unit = "environments" if recipe.demonstrations.get("seeds") is None else "worlds"
-    steps = recipe.config(seed).steps
     with progress("demonstrations", count, unit) as bar, quiet_loading():
 
         def made(number: int) -> None:
@@ -73,5 +72,5 @@ def _taught(out: Path, recipe: FinetuneRecipe, seed: int, teach: Any) -> Any:
                 say(f"making the demonstrations of {count} {unit}")
             bar.to(number)
 
-        report = SupervisedTraining(bar, steps, label="supervised training", lines=1)
+        report = SupervisedTraining(bar, label="supervised training", lines=1)
         return teach(out, recipe, seed=seed, made=made, report=report)

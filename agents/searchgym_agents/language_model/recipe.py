@@ -25,13 +25,18 @@ class FinetuneRecipe:
     model: str
     """A model's name (``searchgym models``), folder or hub name."""
     demonstrations: Mapping[str, Any]
-    """See :func:`~searchgym_agents.smollm.demonstrations.demonstrations`."""
+    """See :func:`~searchgym_agents.language_model.demonstrations.demonstrations`."""
     sft: Mapping[str, Any] = field(default_factory=dict)
     """Changes of :class:`~searchgym.llms.sft.SftConfig`."""
     rl: Mapping[str, Any] = field(default_factory=dict)
     """``recipe`` (its name), ``env`` (an environment's id), ``steps`` and
     ``set`` (tables of changes, as ``searchgym train --set`` makes them). Empty, or with no steps:
     no reinforcement learning."""
+    budget: int = 0
+    """Tokens that the supervised stage reads, in as many updates as that takes; 0: ``steps`` of
+    ``sft``."""
+    keep: tuple[int, ...] = ()
+    """Tokens after which a copy of the model is kept, for its learning curve."""
     freeze: tuple[str, ...] = ()
     """Patterns of parameters that stay as they are."""
     compile: bool = False
@@ -55,6 +60,8 @@ class FinetuneRecipe:
             raise CardError(f"seeds are [first, last], the last not among them; got {seeds!r}")
         if self.rl and "recipe" not in self.rl:
             raise CardError("[train.rl] needs 'recipe', e.g. \"grpo\"")
+        if self.budget < 0 or min(self.keep, default=1) < 1:
+            raise CardError(f"budget and keep are tokens, got {self.budget} and {self.keep}")
         self.config(0)
 
     @classmethod
@@ -65,6 +72,7 @@ class FinetuneRecipe:
         if "env" in table:  # what the demonstrations are of, instead of the card's worlds
             values["demonstrations"] = shown_in(values.get("demonstrations", {}), table["env"])
         check_known("key of [train]", known, *values)
+        values["keep"] = tuple(values.get("keep", ()))
         freeze = values.pop("freeze", ())
         values["freeze"] = (freeze,) if isinstance(freeze, str) else tuple(freeze)
         try:
@@ -86,6 +94,7 @@ def shown_in(demonstrations: Mapping[str, Any], entries: Any) -> dict[str, Any]:
     """The table of demonstrations in other environments (:func:`searchgym.envs.mixture`), under the
     same rules."""
     first = demonstrations.get("env", {})
+    first = first[0] if isinstance(first, list) else first
     kept = {k: v for k, v in demonstrations.items() if k not in ("seeds", "variants", "env")}
     rules = first if isinstance(first, Mapping) else {}
     return {**kept, "env": [part.table() for part in mixture(entries, rules)]}

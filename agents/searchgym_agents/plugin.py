@@ -24,6 +24,7 @@ PLUGIN = Plugin(
             "lab": "searchgym_agents.lab.command:app",
             "law": "searchgym_agents.law.command:app",
             "leaderboard": f"{_LEADERBOARD}:leaderboard_app",
+            "speedrun": "searchgym_agents.speedrun.command:app",
             "verify": f"{_LEADERBOARD}:verify_app",
         },
     },

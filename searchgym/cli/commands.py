@@ -21,7 +21,7 @@ PANELS = {
     "Look": ("list", "show", "play", "search", "view", "watch", "doctor"),
     "Measure": ("eval", "compare", "transfer", "report", "retrieve", "check", "leaderboard",
                 "verify"),
-    "Train": ("quickstart", "train", "simulator"),
+    "Train": ("quickstart", "train", "speedrun", "simulator"),
     "Data and servers": ("data", "tasks", "models", "corpus", "world", "export", "serve", "cache"),
 }  # fmt: skip
 """Panel of the first help page → its commands, in this order; those of other distributions follow

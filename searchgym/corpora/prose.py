@@ -42,10 +42,14 @@ it; p, P: an aside; t: a tail; f, F, g: asides and tails of the grammar; w: who 
 pronoun; &: and. Small letters stand within, capitals begin."""
 MEDIAN, SPREAD = 68.0, 0.6
 """Of the drawn number of words a page (HotpotQA's passages: median 80, mean 89)."""
-_TWICE = 0.2
+_TWICE = 0.1
 """Share of facts that a page says a second time."""
+_MODERN = 1850
+"""First year of details, which speak of railways and newspapers."""
 _JOINED = 0.4
 """Share of sentences that are joined to the one before."""
+_LONG = 26
+"""Words of two sentences that are not joined any more; no third joins two."""
 _CONNECTIVES = (", and ", ", and ", ", while ", "; ")
 _OPENINGS = frozenset(
     "He She It They His Her Its Their The A An In On At For By After Before From With During "
@@ -342,6 +346,7 @@ class _Page:
         self.properties, self.objects = properties, objects
         names, formats, dated = world.names, renderer._formats, renderer._dated
         years: list[int] = []
+        born = False
         for p, value in zip(properties, objects, strict=True):
             write = formats[p]
             surface = names[value] if write is None else write(value, style)
@@ -350,22 +355,23 @@ class _Page:
             else:
                 self.groups[p] = [surface]
             if dated[p]:
+                born = born or dated[p] == 1
                 years.append(date.fromordinal(value).year if dated[p] == 1 else value)
-        self.year = self._years(sorted(years))
+        self.year = self._years(sorted(years), born)
         self.used: dict[str, set[int]] = {}
         self.quoted = draw() < 0.55
         quoted = self.quoted and self.type.name in _QUOTED
         self.title = f'"{self.name}"' if quoted else self.name
 
-    def _years(self, years: list[int]) -> tuple[int, int]:
+    def _years(self, years: list[int], born: bool) -> tuple[int, int]:
         """The years in which details may lie: of a life's middle, or after a beginning."""
         if not years:
             return 1860, 2015
-        low, high = years[0] + 1, min(years[0] + 45, 2023)
-        if self.tongue.pronoun != "it":
-            low = years[0] + 20
-            high = min(years[0] + 60, years[-1] if len(years) > 1 else 2023, 2023)
-        return min(low, 2023), max(low, high)
+        low = years[0] + 20 if born else max(years[0] + 1, _MODERN)
+        high = min(low + 45, 2023)
+        if born:
+            high = min(low + 40, years[-1] if len(years) > 1 else 2023, 2023)
+        return min(low, high), high
 
     def pick(self, options: Sequence[str]) -> str:
         return options[int(self.draw() * len(options))]
@@ -388,25 +394,23 @@ class _Page:
             sentences.insert(1 + int(draw() * len(sentences)), sentence)
         text = self._run_on(sentences).replace(NAME, self.title)
         text = text.replace(SHORT, self.name.rpartition(" ")[2])
-        if self.tongue.pronoun == "they":
-            text = text.replace("hey was ", "hey were ")
-        return self._marked(text)
+        return self._marked(text.replace("hey was ", "hey were "))
 
     def _run_on(self, sentences: list[str]) -> str:
         draw = self.draw
-        out = last = sentences[0]
+        out, length = sentences[0], sentences[0].count(" ")
         for text in sentences[1:]:
             first = text[0]
             named = first < " " or first >= "\ue000"
+            more = text.count(" ")
             if (
-                (named or text.partition(" ")[0] in _OPENINGS)
-                and draw() < _JOINED and "; " not in last
+                length + more < _LONG and (named or text.partition(" ")[0] in _OPENINGS)
+                and draw() < _JOINED
             ):  # fmt: skip
-                last = text if named else first.lower() + text[1:]
-                out = out[:-1] + self.pick(_CONNECTIVES) + last
+                text = text if named else first.lower() + text[1:]
+                out, length = out[:-1] + self.pick(_CONNECTIVES) + text, _LONG
             else:
-                last = text
-                out += " " + text
+                out, length = f"{out} {text}", more
         return out
 
     def _lead(self) -> str:
@@ -445,7 +449,7 @@ class _Page:
     def _subject(self) -> int:
         """Number of a way to name the subject: pronoun, short reference, name."""
         drawn = self.draw()
-        return 0 if drawn < 0.55 else 1 if drawn < 0.8 else 2
+        return 0 if drawn < 0.45 else 1 if drawn < 0.72 else 2
 
     def _say(self, p: int) -> str:
         return self.pick(self.tongue.says[p][self._subject()])

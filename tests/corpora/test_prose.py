@@ -57,4 +57,15 @@ def test_pages_agree_in_number_and_article(name: str, side: Phrasing) -> None:
     world = generate(load_schema(name), entities=1500, seed=0)
     text = " ".join(page.text for page in render(world, phrasing=side))
     flaws = r"\b[Tt]hey was\b|\band and\b|\b[Aa]n [bcdfgjklmnpqrstvwz]|\b[Aa] [aeio]|buried soon"
+    flaws += r"|\)'s\b|\b(?:He|She|It|They), wh|teenth month"
     assert not re.findall(flaws, text)
+    spans = re.findall(r"\b(?:from|between) (\d{4}) (?:until|and) (\d{4})\b", text)
+    assert all(1800 < int(a) < int(b) < 2026 for a, b in spans)
+
+
+@pytest.mark.parametrize("name", ["encyclopedia-v1", "research-v1"])
+def test_several_objects_take_no_verb_of_one(name: str) -> None:
+    for p in load_schema(name).properties:
+        if p.is_relation and p.cardinality.endswith("n"):
+            said = (*p.document.train, *p.document.heldout)
+            assert not [s for s in said if re.match(r"\{o\} \w+s ", s)], p.name

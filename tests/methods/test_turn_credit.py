@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from searchgym.envs import Session
 from searchgym.rl import (
     Batch,
     Group,
@@ -31,7 +32,7 @@ from searchgym_agents.methods.noisy_grpo import gain
 from searchgym_agents.methods.otb import otb_advantages
 from searchgym_agents.methods.salt import Edge
 from searchgym_agents.methods.spa_rl import TurnProgress
-from searchgym_agents.methods.ss_grpo import stage_advantages
+from searchgym_agents.methods.ss_grpo import stage_advantages, stages
 from searchgym_agents.methods.thr import influence
 from searchgym_agents.methods.verl_rank import effective_rank, entropy_rank, shaped
 from tests.methods.trees import close, estimate, turns
@@ -129,6 +130,26 @@ def test_ss_grpos_two_ends_and_causality() -> None:
     assert not torch.equal(after[:, 0], before[:, 0])
     with pytest.raises(Exception, match="below the diagonal"):
         make("advantage", {"use": "ss_grpo", "weights": [[1, 0], [1, 1]]})
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["search: box", "answer: red"], [0, 2]),
+        (["search: box", "no words of the dialect"], [0, 2]),
+        (["no words of the dialect", "search: box"], [0, 2]),
+        (["answer: red"], [2]),
+    ],
+)
+def test_the_last_turn_is_the_stage_of_answers_whatever_it_says(
+    said: list[str], expected: list[int]
+) -> None:
+    """Beside other turns without an answer, it would cost nothing to give none."""
+    session = Session(setting(), TASKS[0].id)
+    for text in said:
+        session.step(text)
+    assert session.done
+    assert stages(session.episode) == expected
 
 
 # --- PRL, BN-GSPO, OTB ------------------------------------------------------------------------

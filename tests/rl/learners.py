@@ -32,8 +32,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "r3l": {"lr": 1e-3, "steps": 40},
     # at 2e-3 one of three seeds stays at .35: it imitates few turns of few questions
     "rest_mcts": {"lr": 1.5e-3, "steps": 32},
-    # at 1.5e-3 two of two seeds unlearn it soon after they have learnt it
-    "ss_grpo": {"lr": 1e-3, "steps": 36},
     # play otherwise than they are asked in the end
     "adasearch": {"steps": 32},
     "saas": {"steps": 28},

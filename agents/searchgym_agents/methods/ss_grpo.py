@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from searchgym import Answer, Episode
+from searchgym import Episode
 from searchgym.rl import (
     AdvantageEstimator,
     Batch,
@@ -93,11 +93,13 @@ class SSGRPO(AdvantageEstimator):
 
 
 class TurnStage(Signal):
-    """``stage``: (M, K) 0 for an episode's first turn, which plans, 2 for the one that answers, 1
-    for those between, which look things up. An answer at once is stage 2 alone.
+    """``stage``: (M, K) 0 for an episode's first turn, which plans, 2 for the last, which should
+    answer, 1 for those between, which look things up. An answer at once is stage 2 alone.
 
     RubricEM (arXiv 2605.10899) reads four stages off headings in the text; these three, which every
-    search agent has, are ours.
+    search agent has, are ours. A last turn without an answer is stage 2, too: were it compared with
+    its like alone, which earn nothing either, it would cost nothing, and what wrong answers lose in
+    probability would go there.
     """
 
     registered = "signal:stage"
@@ -110,7 +112,5 @@ class TurnStage(Signal):
 
 def stages(episode: Episode) -> list[float]:
     """The stage of each turn."""
-    return [
-        2.0 if isinstance(turn.action, Answer) else float(min(k, 1))
-        for k, turn in enumerate(episode.turns)
-    ]
+    last = len(episode.turns) - 1
+    return [2.0 if k == last else float(min(k, 1)) for k in range(last + 1)]

@@ -163,8 +163,7 @@ def ss_grpo(s: Step) -> Tensor:
     paid, stages = evidence(s, 0.3, s.part("em")), []
     for m in s.members:
         last = len(m.episode.turns) - 1
-        answered = type(m.episode.turns[last].action).__name__ == "Answer"
-        stages.append([2 if k == last and answered else min(k, 1) for k in range(last + 1)])
+        stages.append([2 if k == last else min(k, 1) for k in range(last + 1)])
     earned = [torch.tensor([sum(float(r[k]) for k, at in enumerate(st) if at == j)
                             for j in range(3)]).double()
               for r, st in zip(paid, stages, strict=True)]  # fmt: skip

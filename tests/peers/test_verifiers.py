@@ -58,7 +58,8 @@ reward = "{reward}"
     )
     told = {**os.environ, "OPENAI_API_KEY": "x", "PYTHONPATH": f"{ROOT}:{folder}"}
     command = [str(Path(sys.executable).parent / "vf-eval"), "@", str(path)]
-    subprocess.run(command, env=told, check=True, capture_output=True, timeout=300)
+    done = subprocess.run(command, env=told, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (traces,) = folder.glob("*/traces.jsonl")
     return traces, [json.loads(line) for line in traces.read_text().splitlines()]
 

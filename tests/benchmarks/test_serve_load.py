@@ -1,6 +1,6 @@
 """The server under load, beside three yardsticks in the same run.
 
-wrk keeps 200 connections busy for ``SEARCHGYM_LOAD_SECONDS`` (60) per server, in slices that take
+wrk keeps 200 connections busy for ``SEARCHGYM_LOAD_SECONDS`` (20) per server, in slices that take
 turns, so that whatever else the machine does meets all servers alike. Questions are HotpotQA's.
 """
 
@@ -20,8 +20,8 @@ from .load import Load, ask, drive, free_port, need_wrk, running
 from .table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.data, pytest.mark.timeout(3600)]
-SECONDS = float(os.environ.get("SEARCHGYM_LOAD_SECONDS", "60"))
-SLICE = min(10.0, SECONDS)
+SECONDS = float(os.environ.get("SEARCHGYM_LOAD_SECONDS", "20"))
+SLICE = min(5.0, SECONDS)
 CORPUS = os.environ.get("SEARCHGYM_LOAD_CORPUS", "hotpotqa")
 CACHE = os.environ.get("SEARCHGYM_LOAD_CACHE")
 Command = Sequence[str]

@@ -16,13 +16,24 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from searchgym.llms import SftConfig, SftTrainer, block_attention, fast_dtype, padded, sft
 from searchgym.utils.hardware import one_thread
-from tests.benchmarks.gpu.updates import LENGTHS, rows
+from tests.benchmarks.gpu.updates import LENGTHS, Row, rows
 from tests.benchmarks.table import show
 
 pytestmark = pytest.mark.benchmark
 
 FROZEN = 12
 TOKENS, ROUNDS, GOAL = 3200, 3, 0.85
+CHOSEN = (2, 6)
+"""Rows of 520 and 760 tokens: as many in hundred are padding, 16, as in a batch of all eight, which
+takes twenty minutes. What an update costs however few its tokens weighs four times as much here."""
+
+
+def batch() -> list[Row]:
+    every = rows(len(LENGTHS), 49_000)
+    return [every[place] for place in CHOSEN]
+
+
+SIZE = sum(LENGTHS[place] for place in CHOSEN)
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +60,7 @@ def model(dtype: torch.dtype, frozen: int) -> LlamaForCausalLM:
 
 def bare(made: Any) -> None:
     """Forward and backward, all logits, the plain mean loss."""
-    for part in sft._parts(rows(len(LENGTHS), 49_000), TOKENS):
+    for part in sft._parts(batch(), TOKENS):
         ids, own, _ = padded(part)
         logits = made(input_ids=ids, use_cache=False).logits[:, :-1]
         goal = ids[:, 1:].masked_fill(~own[:, 1:], -100)
@@ -57,27 +68,23 @@ def bare(made: Any) -> None:
     made.zero_grad(set_to_none=True)
 
 
-def update(frozen: int, blocks: bool, dtype: torch.dtype) -> Callable[[], object]:
+def update(frozen: int, dtype: torch.dtype) -> Callable[[], object]:
     made = model(torch.float32, frozen)
-    if blocks:
-        assert block_attention(made)
+    assert block_attention(made)
     config = SftConfig(
-        steps=10_000, batch=len(LENGTHS), tokens=TOKENS, prompt_weight=0.0, muon_lr=0.0, lr=1e-5
+        steps=10_000, batch=len(CHOSEN), tokens=TOKENS, prompt_weight=0.0, muon_lr=0.0, lr=1e-5
     )
-    return SftTrainer(made, rows(len(LENGTHS), 49_000), config, dtype).advance
+    return SftTrainer(made, batch(), config, dtype).advance
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("frozen", [FROZEN, 0])
 def test_an_update_beside_a_bare_pass(frozen: int) -> None:
     """The ratio of tokens per second, optimizer step included; the bare pass has none."""
     fast = fast_dtype()
     halves = model(torch.bfloat16, frozen)
-    ways: dict[str, Callable[[], object]] = {
+    ways = {
         "bare bfloat16 pass": lambda: bare(halves),
-        "update, float32": update(frozen, False, torch.float32),
-        f"update, {str(fast).removeprefix('torch.')}": update(frozen, False, fast),
-        "the same, attention in blocks": update(frozen, True, fast),
+        f"update, {str(fast).removeprefix('torch.')}": update(frozen, fast),
     }
     spent: dict[str, list[float]] = {way: [] for way in ways}
     for round_ in range(ROUNDS + 1):
@@ -86,16 +93,16 @@ def test_an_update_beside_a_bare_pass(frozen: int) -> None:
             run()
             if round_:
                 spent[way].append(time.process_time() - start)
-    first, *_, last = ways
+    first, last = ways
     ratios = {
         way: [a / b for a, b in zip(spent[first], times, strict=True)]
         for way, times in spent.items()
     }
     show(
-        f"SFT update of {len(LENGTHS)} rows, {sum(LENGTHS):,} tokens, {frozen} layers frozen",
+        f"SFT update of {len(CHOSEN)} rows, {SIZE:,} tokens, {frozen} layers frozen",
         ("way", "tokens/s", "ratio", "least", "most"),
         [
-            (way, sum(LENGTHS) / statistics.median(spent[way]), statistics.median(ratios[way]),
+            (way, SIZE / statistics.median(spent[way]), statistics.median(ratios[way]),
              min(ratios[way]), max(ratios[way]))
             for way in ways
         ],

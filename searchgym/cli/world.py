@@ -11,10 +11,21 @@ import typer
 from ..errors import CardError, DataError, WorldError, check_known, unknown
 from ..plugins import register
 from .options import DataDir, Overrides
-from .output import JsonFlag, print_facts, print_json, print_table, say, with_examples, working
+from .output import (
+    JsonFlag,
+    print_facts,
+    print_json,
+    print_table,
+    progress,
+    say,
+    with_examples,
+    working,
+)
 from .targets import corpus_and_world, corpus_card, world
 
 if TYPE_CHECKING:
+    from ..corpora.generated import GeneratedWorld
+    from ..corpora.rewritten import Rewritten
     from ..engines.graph.index import GraphIndex
     from ..worlds.world import World
 
@@ -34,6 +45,7 @@ Split = Annotated[str, typer.Option(help="train, dev or test: three different wo
     "searchgym world generate encyclopedia --out runs/world",
     "searchgym world generate ./my-world --out w -s entities=500 -s seed=3 --tasks 50",
     "searchgym world generate encyclopedia --out w -s wording.phrasing=heldout",
+    "searchgym world generate encyclopedia-v1 --out w --writer openai",
 )
 def generate(
     name: Name,
@@ -42,6 +54,10 @@ def generate(
         typer.Option(help="Folder for passages, tasks and facts. Without it, they are only made."),
     ] = None,
     tasks: Annotated[int, typer.Option(min=0, help="Tasks per family.")] = 100,
+    writer: Annotated[
+        str | None,
+        typer.Option(help="Generator that words the pages anew: a name, or options as JSON."),
+    ] = None,
     split: Split = "train",
     settings: Overrides = None,
     as_json: JsonFlag = False,
@@ -53,6 +69,9 @@ def generate(
 
     --out gets passages.jsonl, tasks.jsonl (only proved ones) and entities.jsonl (with all facts).
     Environments read them back: corpus="DIR/passages.jsonl", tasks="DIR/tasks.jsonl".
+
+    A page of [bold]--writer[/bold] is kept where each of the page's facts is found again, and
+    nothing else is named. What it wrote lies in DIR/writer.sqlite: a run that broke off goes on.
     """
     from ..engines.registry import build_engine
     from ..tasks.audit import verify
@@ -63,6 +82,10 @@ def generate(
 
     with working(f"generating {name} …"):
         made = world(name, split, settings)
+    told = None
+    if writer is not None:
+        told = _reworded(made, writer, out)
+        made = made._replace(corpus=told.corpus)
     with working("asking and proving …"):
         counts = {**dict.fromkeys(FAMILIES.shipped, tasks), "at_most": True} if tasks else {}
         built = build_tasks(
@@ -83,6 +106,7 @@ def generate(
         "entities": made.world.n_entities,
         "facts": made.world.n_facts,
         "passages": len(made.corpus),
+        **({} if told is None else {"rewritten": told.kept}),
         "corpus digest": made.corpus.digest,
         "tasks proved": len(report.kept),
         "tasks dropped": len(report.rejected),
@@ -264,6 +288,23 @@ def export(
 
 
 # --- generated worlds -----------------------------------------------------------------------------
+def _reworded(made: GeneratedWorld, writer: str, out: Path | None) -> Rewritten:
+    """The world's pages in a generator's words, where they state the same."""
+    from ..corpora.rewritten import rewritten
+    from ..llms.registry import Cached, build_generator
+    from .options import json_or_text
+
+    asked = build_generator(json_or_text(writer))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        asked = Cached(asked, out / "writer.sqlite")
+    with progress("rewriting", len(made.corpus), "pages") as advance:
+        told = rewritten(made.corpus, made.world, asked, progress=advance)
+    for reason, number in told.refused.most_common():
+        say(f"a rewritten page {reason}: {number:,}")
+    return told
+
+
 def _find(world: World, name: str) -> int:
     for i, title in enumerate(world.titles):
         if title == name:

@@ -13,6 +13,7 @@ from searchgym.envs import SearchEnv
 from searchgym.evaluation import evaluate
 from searchgym.tasks import FAMILIES
 from tests.cli.conftest import Cli
+from tests.corpora.test_rewritten import Scripted
 
 SMALL = ["-s", "entities=400"]
 
@@ -152,3 +153,26 @@ def test_mistakes_about_graphs_are_one_line(
     done = cli("world", *(a.format(kg=triples, folder=tmp_path) for a in arguments))
     assert (done.code, done.err.strip().count("\n")) == (2, 0)
     assert said in done.err
+
+
+def test_the_command_goes_on_where_it_broke_off(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "w"
+    words = ["world", "generate", "encyclopedia-v1", "-s", "entities=400", "--tasks", 0]
+    words += ["--writer", "tests.corpora.test_rewritten:Scripted", "--json", "--out"]
+    monkeypatch.setattr(Scripted, "asked", 0)
+    monkeypatch.setattr(Scripted, "dies_after", 200)
+    assert cli(*words, out).code != 0
+    assert not (out / "passages.jsonl").exists()
+    monkeypatch.setattr(Scripted, "dies_after", 10**9)
+    monkeypatch.setattr(Scripted, "asked", 0)
+    done = cli(*words, out)
+    assert Scripted.asked < 250  # the others are on disk
+    assert done.json["rewritten"] > 300
+    assert load_corpus(out / "passages.jsonl").digest == done.json["corpus digest"]
+    first = (out / "passages.jsonl").read_bytes()
+    monkeypatch.setattr(Scripted, "asked", 0)
+    assert cli(*words, out).code == 0
+    assert Scripted.asked == 0
+    assert (out / "passages.jsonl").read_bytes() == first

@@ -1,0 +1,135 @@
+"""Pages of a world that a language model words anew.
+
+A rewritten page is kept only where the page's names and every fact are found again, as values and
+dates are written, and where it has no name and no number that the page has not: what the world
+proves still holds of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ..batching import retried
+from ..errors import WorldError
+from ..llms.base import Generator, GenRequest, Message, Sampling
+from ..types import Failure, Service
+from ..worlds.values import value_answers
+from ..worlds.world import World
+from .corpus import GeneratedCorpus
+
+ASK = """{text}
+
+Rewrite this page about {title} in other, natural words, as one paragraph. Keep every name, number \
+and date as it is written. Add nothing.
+Rewritten:"""
+_BATCH = 16
+_RETRIES = 2
+_WORD = re.compile(r"\w+")
+_BEGINS = re.compile(r"(?:^|[.!?][\"')\]]*\s+)[\"'(\[]*$")
+_Spans = dict[int, tuple[int, int]]
+"""Where a page states its facts, by their numbers."""
+
+
+class Rewritten(NamedTuple):
+    """Pages some of which are rewritten, how many, and why the others are not."""
+
+    corpus: GeneratedCorpus
+    kept: int
+    refused: Counter[str]
+
+
+def rewritten(
+    corpus: GeneratedCorpus, world: World, writer: Generator, *,
+    progress: Callable[[int], object] = lambda n: None,
+) -> Rewritten:  # fmt: skip
+    """Let ``writer`` word every entity's page anew, and keep what states the same.
+
+    ``progress`` is told how many pages are done. Behind a generator with a cache
+    (:func:`searchgym.llms.registry.build_generator`) a run that broke off goes on where it was, and
+    the same pages come again.
+
+    Raises ``WorldError`` where the writer fails.
+    """
+    entity = {int(page): e for e, page in enumerate(corpus.page_of)}
+    passages, refused = list(corpus), Counter[str]()
+    found: list[tuple[int, int, int, int]] = []
+    for lo in range(0, len(passages), _BATCH):
+        batch = range(lo, min(lo + _BATCH, len(passages)))
+        texts = iter(_told(writer, [passages[at] for at in batch if at in entity]))
+        for at in batch:
+            said = corpus.stated_in(at)
+            spans: _Spans = {s.fact: (s.start, s.end) for s in said}
+            if at in entity:
+                text = next(texts)
+                again, fault = _found(world, entity[at], passages[at].text, text, spans)
+                refused[fault] += bool(fault)
+                if not fault:
+                    passages[at], spans = passages[at]._replace(text=text), again
+            found += [(fact, at, *span) for fact, span in spans.items()]
+        progress(len(batch))
+    fact, where, start, end = np.array(found, np.int64).reshape(-1, 4).T
+    made = GeneratedCorpus(
+        corpus.name, passages, fact=fact, passage=where, start=start.astype(np.int32),
+        end=end.astype(np.int32), page_of=corpus.page_of,
+    )  # fmt: skip
+    return Rewritten(made, len(entity) - refused.total(), +refused)
+
+
+def _told(writer: Generator, pages: Sequence[Any]) -> list[str]:
+    """The writer's pages, each in one line."""
+    chat = "chat" in writer.capabilities
+    requests = []
+    for page in pages:
+        prompt = ASK.format(text=page.text, title=page.title)
+        sampling = Sampling(64 + 3 * page.text.count(" "), temperature=0.0, stop=("\n\n",))
+        requests.append(GenRequest((Message("user", prompt),) if chat else prompt, sampling))
+    texts = []
+    for told in retried(cast("Service[Any, Any]", writer), requests, _RETRIES):
+        if isinstance(told, Failure):
+            raise WorldError(f"the writer could not be asked: {told.kind}: {told.message}")
+        texts.append(" ".join(told.text.split()))
+    return texts
+
+
+def _found(
+    world: World, entity: int, before: str, text: str, spans: _Spans
+) -> tuple[_Spans, str]:  # fmt: skip
+    """Where a rewritten page states the facts of the one before, and what is wrong with it."""
+    if not text or text == before:
+        return {}, "says nothing else"
+    names = (world.names[entity], world.alias_of[entity])
+    if not all(_places(text, name) for name in names if name):
+        return {}, "lacks the page's name"
+    again: _Spans = {}
+    allowed = {*_WORD.findall(before.lower())}
+    # Longest first: the year of a date is no other fact's
+    for number, (start, end) in sorted(spans.items(), key=lambda s: s[1][0] - s[1][1]):
+        fact, written = world.fact(number), before[start:end]
+        p = world.prop(fact)
+        forms = (written,) if p.is_relation else (written, *value_answers(p, fact.object))
+        taken = again.values()
+        places = [
+            place for form in forms for place in _places(text, form)
+            if not any(a < place[1] and place[0] < b for a, b in taken)
+        ]  # fmt: skip
+        if not places:
+            return {}, "lacks a fact"
+        again[number] = places[0]
+        allowed.update(_WORD.findall(" ".join(forms).lower()))
+    for match in _WORD.finditer(text):
+        word = match[0]
+        named = word[0].isupper() and not _BEGINS.search(text[: match.start()])
+        if (named or word[0].isdigit()) and word.lower() not in allowed:
+            return {}, "names what the page does not"
+    return again, ""
+
+
+def _places(text: str, words: str) -> list[tuple[int, int]]:
+    """Where words stand in a text, with an edge on either side."""
+    edges = re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", text)
+    return [match.span() for match in edges]

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from html import escape
 
 from searchgym.cards import cards
+from searchgym.scoring.metrics import label
 from searchgym.text import printable
-from searchgym_agents.leaderboard.entries import HEADS, Entry, entries, ordered
+from searchgym_agents.leaderboard.entries import Entry, entries, ordered
 
 
 def markdown(rows: Sequence[Entry] | None = None) -> str:
@@ -21,7 +22,7 @@ def markdown(rows: Sequence[Entry] | None = None) -> str:
         here = [row for row in rows if row.set == name]
         shown = {metric: places for metric, places in _PLACES.items()
                  if metric != "reward" or here[0].metric == metric}  # fmt: skip
-        head = ["method", *(HEADS[metric] for metric in shown), "questions", "seeds", "date",
+        head = ["method", *(label(metric) for metric in shown), "questions", "seeds", "date",
                 "version", "run"]  # fmt: skip
         lines = [f"### {_text(name)}", "", _line(head), "|" + "---|" * len(head)]
         for row in here:
@@ -60,7 +61,7 @@ def _summary(rows: Sequence[Entry], sets: Sequence[str]) -> str:
         cells = [f"{_bounds(r, r.metric, 2)}, n = {r.questions:,}" if r else "–"
                  for r in (methods[0] if methods else None, rules, ceiling)]  # fmt: skip
         method = _text(methods[0].method) if methods else "–"
-        lines.append(_line([_text(name), HEADS[here[0].metric], cells[0], method, *cells[1:]]))
+        lines.append(_line([_text(name), label(here[0].metric), cells[0], method, *cells[1:]]))
     return "\n".join(lines)
 
 

@@ -1,15 +1,14 @@
-"""The ladder on a terminal: one row a rung, one column an agent, and a sentence that sums it up.
-
-Nothing is cut off at 80 columns: bounds are left out first, then the agents go into several tables.
-"""
+"""The ladder on a terminal: one row a rung, one column an agent, and a sentence that sums it up."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 from ..charts.palette import SCRIPTS
-from ..evaluation.table import NONE
+from ..evaluation.table import NONE, Column, ResultTable
 from ..reports.findings import Standings, standings, tells, told_standings
 from ..scoring.metrics import MAIN, label
 from .table import TransferTable
@@ -17,26 +16,12 @@ from .table import TransferTable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..evaluation.intervals import Interval
     from .gains import Gain
 
 WIDTH = 80
 """Widest table, whatever the terminal: what is printed can be pasted anywhere."""
-_FIRST = 26
-"""Characters of the first column with its margin: a rung's name and its questions."""
 _NAME = 14
 """Agents' names are folded after so many characters."""
-
-
-class _Column(NamedTuple):
-    head: str
-    cells: Sequence[str]
-    bold: bool = False
-
-    @property
-    def width(self) -> int:
-        folded = min(len(self.head), _NAME)
-        return max(folded, *(len(line) for cell in self.cells for line in cell.split("\n"))) + 2
 
 
 def print_ladder(
@@ -62,19 +47,12 @@ def print_ladder(
     agents = [a for a in table.agents if any((r, a) in table.results for r in table.rungs)]
     shown = [a for a in agents if a not in hidden] or agents
     stands = stands_of(table)
-    columns = _columns(table, shown, stands)
-    if _FIRST + sum(c.width for c in columns) > WIDTH:
-        columns = _columns(table, shown, stands, spare=True)
-    _print(out, table, "F1: mean and 95 % interval", columns)
+    _scores(table, shown, stands).print(out, WIDTH, split=True)
     if full:
         for metric in MAIN:
             digits = 1 if metric == "searches" else 2
-            cells = [
-                _Column(a, [_cell(table.cell(r, a, metric), digits=digits, between="\n")
-                            for r in table.rungs])
-                for a in agents
-            ]  # fmt: skip
-            _print(out, table, f"{label(metric)}: mean and 95 % interval", cells)
+            title = f"{label(metric)}: mean [95 % interval]"
+            _table(table, title, agents, metric, digits).print(out, WIDTH, split=True)
     for line in verdicts(table, stands):
         out.print(f"[bold]{line}[/bold]", width=min(WIDTH, out.width))
     if not table.complete:
@@ -119,22 +97,43 @@ def verdicts(table: TransferTable, stands: Standings) -> list[str]:
     return lines
 
 
-def _columns(
-    table: TransferTable, agents: Sequence[str], stands: Standings, *, spare: bool = False
-) -> list[_Column]:
-    """One column an agent, and "kept" beside each that has a baseline. ``spare``: intervals for
-    these alone."""
+def _table(
+    table: TransferTable, title: str, agents: Sequence[str], metric: str, digits: int = 2
+) -> ResultTable:
+    """A row a rung and a column an agent; those with a baseline are bold."""
+    columns = [
+        Column(a, "\n".join(wrap(a, _NAME)), digits, strong=a in table.baselines) for a in agents
+    ]
+    rows = [
+        {
+            "": f"{rung} ({table.questions(rung)})",
+            **{a: table.cell(rung, a, metric) for a in agents},
+        }
+        for rung in table.rungs
+    ]
+    return ResultTable("", title, (Column("", "rung (questions)"), *columns), tuple(rows))
+
+
+def _scores(table: TransferTable, agents: Sequence[str], stands: Standings) -> ResultTable:
+    """F1, and "kept" beside each agent that has a baseline; the others' intervals only where there
+    is room."""
+    scores = _table(table, "F1: mean [95 % interval]", agents, "f1")
     gains = {(g.agent, g.rung): g for g in table.gains()}
-    columns = []
-    for agent in agents:
-        own = agent in table.baselines
-        plain = spare and bool(table.baselines) and not own
-        cells = [_cell(table.cell(rung, agent, "f1"), ends=not plain) for rung in table.rungs]
-        columns.append(_Column(agent, cells, own))
-        if own and gains:
-            kept = [_kept(gains, agent, rung, table.reference, stands) for rung in table.rungs]
-            columns.append(_Column("kept", kept, own))
-    return columns
+    columns = list(scores.columns)
+    rows: list[dict[str, Any]] = [dict(row) for row in scores.rows]
+    own = [agent for agent in agents if agent in table.baselines]
+    if own and len(agents) > 2:  # their intervals alone, so that all stand in one table
+        plain = set(agents).difference(own)
+        rows = [
+            {k: v.mean if k in plain and v and v.n else v for k, v in row.items()} for row in rows
+        ]
+    for agent in own if gains else ():
+        place = next(i for i, column in enumerate(columns, 1) if column.key == agent)
+        key = f"kept by {agent}" if len(own) > 1 else "kept"
+        columns.insert(place, Column(key, "\n".join(wrap(key, _NAME)), strong=True))
+        for rung, row in zip(table.rungs, rows, strict=True):
+            row[key] = _kept(gains, agent, rung, table.reference, stands)
+    return replace(scores, columns=tuple(columns), rows=tuple(rows))
 
 
 def _kept(
@@ -148,45 +147,3 @@ def _kept(
     if gain is None or gain.ratio is None or not tells(stands, gain._asdict()):
         return NONE
     return f"{gain.ratio.mean * 100:.0f} %"
-
-
-def _cell(cell: Interval | None, *, digits: int = 2, ends: bool = True, between: str = " ") -> str:
-    if cell is None or not cell.n:
-        return NONE
-    mean = f"{cell.mean:z.{digits}f}"
-    return f"{mean}{between}{cell.low:z.2f}–{cell.high:z.2f}" if ends else mean
-
-
-def _print(out: Console, table: TransferTable, title: str, columns: Sequence[_Column]) -> None:
-    """Print as many tables as stay within ``WIDTH``; "kept" stays beside its agent."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    groups: list[list[_Column]] = []
-    for column in columns:
-        if column.head == "kept":
-            groups[-1].append(column)
-        else:
-            groups.append([column])
-    blocks: list[list[_Column]] = [[]]
-    for group in groups:
-        used = _FIRST + sum(c.width for c in (*blocks[-1], *group))
-        if blocks[-1] and used > min(WIDTH, out.width):
-            blocks.append([])
-        blocks[-1] += group
-    for block in blocks:
-        shown = Table(
-            title=title, title_justify="left", title_style="bold", box=None, pad_edge=False,
-            padding=(0, 2, 0, 0),
-        )  # fmt: skip
-        shown.add_column("rung (questions)", overflow="fold", max_width=_FIRST - 2)
-        for column in block:
-            shown.add_column(
-                escape(column.head), justify="right", overflow="fold",
-                min_width=min(column.width - 2, _NAME), max_width=column.width - 2,
-                style="bold" if column.bold else "",
-            )  # fmt: skip
-        for row, rung in enumerate(table.rungs):
-            name = escape(f"{rung} ({table.questions(rung)})")
-            shown.add_row(name, *(c.cells[row] for c in block))
-        out.print(shown)

@@ -13,7 +13,7 @@ import typer
 from ..errors import EvaluationError, unknown
 from ..plugins import register
 from ..scoring.metrics import label
-from .output import JsonFlag, console, print_json, print_table, say, with_examples
+from .output import JsonFlag, console, print_json, print_results, say, with_examples
 
 if TYPE_CHECKING:
     from ..evaluation.result import EvalResult
@@ -103,26 +103,26 @@ def compare(
         )  # fmt: skip
         return
     name = label(metric)
-    print_table(
+    print_results(
         f"{name} of {first.set}, paired on the same questions [95 % interval]",
         [
             {
-                "agent": row["agent"], name: f"{row[metric]:z.3f}",
-                f"{name} of {first.agent}": f"{row[AGAINST]:z.3f}",
-                "difference": format(row["difference"], "+.3f"),
+                "agent": row["agent"], name: row[metric],
+                f"{name} of {first.agent}": row[AGAINST],
+                "difference": row["difference"],
                 "p (Holm)": f"{row['p (Holm)']:.4f}",
                 "questions": c.difference.n,
                 **({"lost": c.lost} if any(c.lost for c in compared) else {}),
             }
             for row, c in zip(rows, compared, strict=True)
         ],
+        3, signed=["difference"],
     )  # fmt: skip
-    print_table(
+    print_results(
         f"{name} against {label(cost)}, mean [95 % interval]",
         [
             {
-                "agent": r.agent, name: format(r.means[metric], ".2f"),
-                label(cost): format(r.means[cost], ".2f"),
+                "agent": r.agent, name: r.means[metric], label(cost): r.means[cost],
                 "Pareto front": str(i) in best,
             }
             for i, r in enumerate(loaded)

@@ -11,12 +11,13 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..plugins import is_shipped
 from ..text import printable
+from ..utils.terminal import print_cells, print_pairs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,62 +106,31 @@ def plain(value: Any) -> Any:
 
 
 def print_table(title: str, rows: Sequence[Row], columns: Sequence[str] | None = None) -> None:
-    """Rows as a table; columns are the first row's keys unless named.
-
-    Words are never broken: rows whose longest words do not fit the terminal side by side are
-    printed one below the other, a line a column.
-    """
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
+    """Rows as a table; columns are the first row's keys unless named. Words are never broken
+    (:func:`searchgym.utils.terminal.print_cells`)."""
     names = list(columns or (rows[0] if rows else ()))
-    out = console()
-    out.print(f"[bold]{escape(printable(title))}[/bold]")  # its own title is folded
+    right = {n for n in names if all(isinstance(r.get(n), (int, float)) for r in rows)}
     cells = [[cell(row.get(name)) for name in names] for row in rows]
-    widths = _widths([names, *cells], out.width)
-    if widths is None:
-        for first, *others in cells:
-            out.print(f"\n {escape(first)}")
-            _print_pairs(out, dict(zip(names[1:], others, strict=True)), indent=2)
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
-    for name, width in zip(names, widths, strict=True):
-        number = bool(rows) and all(isinstance(r.get(name), (int, float)) for r in rows)
-        justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(escape(printable(name)), justify=justify, width=width)
-    for row in cells:
-        table.add_row(*map(escape, row))
-    out.print(table)
+    print_cells(console(), title, names, cells, right=right)
 
 
-def _widths(rows: Sequence[Sequence[str]], total: int) -> list[int] | None:
-    """Widths of a table's columns within ``total``, no word broken; None where there are none.
-    Narrow columns get what they need first, so that the long texts are what wraps."""
-    from rich.cells import cell_len
+def print_results(
+    title: str, rows: Sequence[Row], digits: int = 2, signed: Sequence[str] = ()
+) -> None:
+    """A table of results, intervals in its cells; nothing where there are no rows.
 
-    columns = list(zip(*rows, strict=True))
-    widths = [max(map(_longest, column)) for column in columns]
-    spare = total - sum(widths) - _GAP * len(widths)
-    if spare < 0:
-        return None
-    wanted = [max(map(cell_len, column)) for column in columns]
-    for place in sorted(range(len(widths)), key=lambda i: wanted[i] - widths[i]):
-        more = min(wanted[place] - widths[place], spare)
-        widths[place] += more
-        spare -= more
-    return widths
+    Args:
+        title: Line above it.
+        rows: Values by column.
+        digits: Digits after the point.
+        signed: Columns that show a plus.
+    """
+    from ..evaluation.table import Column, ResultTable
 
-
-_GAP = 3
-"""Columns between two cells of a table."""
-
-
-def _longest(text: str) -> int:
-    """Width of the longest word of a text, in columns of the terminal."""
-    from rich.cells import cell_len
-
-    return max(map(cell_len, text.split()), default=1)
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = tuple(Column(name, name, digits, name in signed) for name in names)
+    if rows:
+        ResultTable("", title, columns, tuple(rows)).print(console())
 
 
 def print_lines(rows: Sequence[tuple[str, str]]) -> None:
@@ -189,19 +159,7 @@ def print_facts(title: str, facts: Row, as_json: bool = False) -> None:
     out = console()
     if title:
         out.print(f"[bold]{escape(printable(title))}[/bold]")
-    _print_pairs(out, facts)
-
-
-def _print_pairs(out: Console, facts: Row, indent: int = 0) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in facts.items():
-        grid.add_row(" " * indent + escape(printable(name)), escape(cell(value)))
-    out.print(grid)
+    print_pairs(out, {name: cell(value) for name, value in facts.items()})
 
 
 def print_markdown(text: str) -> None:

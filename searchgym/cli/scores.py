@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..scoring.metrics import label
 from ..text import printable
-from .output import console, print_table, say
+from .output import console, print_results, say
 
 if TYPE_CHECKING:
     from ..evaluation.intervals import Interval
@@ -65,16 +65,6 @@ def print_scores(measured: Sequence[AgentResults], env: str, *, full: bool = Fal
         _print_all(measured)
     elif out.is_terminal:
         say("more: --full prints cost, families, refusals and every interval")
-
-
-def print_results(title: str, rows: Sequence[dict[str, Any]], digits: int = 2) -> None:
-    """A table of results, intervals in its cells; nothing where there are no rows."""
-    from ..evaluation.table import Column, ResultTable
-
-    names = dict.fromkeys(name for row in rows for name in row)
-    columns = tuple(Column(name, name, digits) for name in names)
-    if rows:
-        print_table(title, ResultTable("", title, columns, tuple(rows)).texts())
 
 
 def _means(measured: Sequence[AgentResults], *metrics: str) -> list[dict[str, Any]]:

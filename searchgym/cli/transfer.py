@@ -30,7 +30,7 @@ from .output import (
     JsonFlag,
     console,
     print_json,
-    print_table,
+    print_results,
     progress,
     say,
     with_examples,
@@ -309,21 +309,20 @@ def _players(
 def _print_steps(table: TransferTable) -> None:
     """Drops from rung to rung and transfer ratios."""
     rows = [
-        {"rung": d.rung, "from": d.above, "agent": d.agent, "F1 lost": _signed(d.drop),
+        {"rung": d.rung, "from": d.above, "agent": d.agent, "F1 lost": d.drop,
          "questions": "the same" if d.paired else "others"}
         for d in table.drops() if d.agent in table.baselines
     ]  # fmt: skip
-    if rows:
-        print_table("What each step costs: mean [95 % interval]", rows)
+    print_results("What each step costs: mean [95 % interval]", rows, signed=["F1 lost"])
     if gains := table.gains():
-        print_table(
+        print_results(
             f"Transfer ratio: F1 gain over the baseline / that in {table.reference!r}",
             [
                 {"rung": g.rung, "agent": g.agent, "baseline": g.baseline,
-                 "gain": _signed(g.gain),
-                 "ratio": format(g.ratio, ".2f") if g.ratio else "undefined"}
+                 "gain": g.gain, "ratio": g.ratio or "undefined"}
                 for g in gains
             ],
+            signed=["gain"],
         )  # fmt: skip
         for why in dict.fromkeys(f"{g.agent}: {g.why}" for g in gains if g.why):
             say(f"undefined: {why}")
@@ -331,18 +330,15 @@ def _print_steps(table: TransferTable) -> None:
 
 def _print_lacks(traits: Sequence[dict[str, Any]]) -> None:
     """Print a table of the traits that explain lost points, by agent and real rung."""
+    from ..evaluation.intervals import Interval
+
     rows = [
         {"rung": f["rung"], "agent": f["agent"], "F1 lost": f["lost"], "trait": f["trait"],
-         "of it explained": "{mean:+z.2f} [{low:+z.2f}, {high:+z.2f}]".format(**f["explained"])}
+         "of it explained": Interval.read(f["explained"])}
         for f in traits if f["explained"]["low"] > 0
     ]  # fmt: skip
     if rows:
-        print_table(
-            "What the simulator lacks: traits that explain lost points (they overlap)", rows
-        )
+        title = "What the simulator lacks: traits that explain lost points (they overlap)"
+        print_results(title, rows, signed=["of it explained"])
     elif traits:
         say("no trait explains lost points beyond doubt; all of them: lacks.json")
-
-
-def _signed(interval: Any) -> str:
-    return format(interval, "+.2f")

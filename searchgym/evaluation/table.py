@@ -11,11 +11,14 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import MissingExtraError
+from ..text import printable
+from ..utils.terminal import print_cells
 from .intervals import Interval
 from .metrics import limits
 
 if TYPE_CHECKING:
     import pandas
+    from rich.console import Console
 
 Record = Mapping[str, Any]
 NONE = "–"
@@ -54,6 +57,8 @@ class Column(NamedTuple):
     label: str
     digits: int | None = None
     signed: bool = False
+    strong: bool = False
+    """True if a terminal shows the column in bold."""
 
     def text(self, value: Any) -> str:
         """A cell as it is shown."""
@@ -107,16 +112,20 @@ class ResultTable:
     folded: bool = False
     """True if pages show it on demand only, as is best for long tables."""
 
-    def texts(self) -> list[dict[str, Any]]:
-        """Rows by label, for terminals: every cell as it is shown, whole numbers as they are."""
+    def print(self, out: Console, width: int | None = None, *, split: bool = False) -> None:
+        """Print the table on a terminal; see :func:`searchgym.utils.terminal.print_cells`."""
 
-        def text(column: Column, value: Any) -> Any:
-            if type(value) is int:
-                return value
+        def text(column: Column, value: Any) -> str:
             told = column.text(value)  # the ends of an interval stay on one line
-            return told.replace(", ", ",") if isinstance(value, Interval) else told
+            return printable(told.replace(", ", ",") if isinstance(value, Interval) else told)
 
-        return [{c.label: text(c, row.get(c.key)) for c in self.columns} for row in self.rows]
+        cells = [[text(c, row.get(c.key)) for c in self.columns] for row in self.rows]
+        labels = [column.label for column in self.columns]
+        bold = {column.label for column in self.columns if column.strong}
+        right = {column.label for column in self.columns if self.number(column)} | bold
+        print_cells(
+            out, self.title, labels, cells, right=right, bold=bold, width=width, split=split
+        )
 
     def html(self) -> str:
         """A table for notebooks, every text escaped; the first column is to the left."""

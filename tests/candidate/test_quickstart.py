@@ -119,7 +119,7 @@ def test_main_job_end_to_end(job: Job) -> None:
     assert not done.failure
     lines = [line.rstrip() for line in printed.splitlines()]
     assert lines[-1] == f"report: {out / 'report.html'}"
-    assert max(map(len, lines[lines.index("F1: mean and 95 % interval") :][:-1])) <= 80
+    assert max(map(len, lines[lines.index("F1: mean [95 % interval]") :][:-1])) <= 80
     assert "…" not in printed
     # the same call goes on from what is there: nothing is trained again, the numbers are the same
     once_more = do()

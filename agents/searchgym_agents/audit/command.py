@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from searchgym.cli.options import DataDir, Overrides, overrides
-from searchgym.cli.output import JsonFlag, examples, print_json, print_table, progress, say, working
+from searchgym.cli.output import (
+    JsonFlag,
+    examples,
+    print_json,
+    print_results,
+    print_table,
+    progress,
+    say,
+    working,
+)
 from searchgym.errors import CardError, DataError, EngineError
 from searchgym.objects import is_path
 from searchgym.plugins import register
@@ -212,11 +221,11 @@ def _print(report: AnswerabilityReport, shown: int) -> None:
     )
     rows = [
         {"questions": line.group, "judged": line.questions, "apart": line.apart or None,
-         "in the corpus": str(line.in_corpus), "by one search": str(line.one_search),
-         f"within {report.turns} turns": str(line.within)}
+         "in the corpus": line.in_corpus, "by one search": line.one_search,
+         f"within {report.turns} turns": line.within}
         for line in report.lines()
     ]  # fmt: skip
-    print_table(title, rows)
+    print_results(title, rows, 3)
     if reasons := report.reasons():
         print_table("Why not", [{"reason": r, "questions": n} for r, n in reasons.items()])
     lost = report.unanswerable()
@@ -257,10 +266,10 @@ def _measure_shortcuts(
         return
     rows = [
         {"questions": group, "judged": next(iter(risks.values())).n,
-         **{risk: f"{share.mean:.3f}" if share.n else None for risk, share in risks.items()}}
+         **{risk: share.mean if share.n else None for risk, share in risks.items()}}
         for group, risks in shares.items()
     ]  # fmt: skip
-    print_table(f"Shortcuts of {len(found):,} questions, k={k}: shares", rows)
+    print_results(f"Shortcuts of {len(found):,} questions, k={k}: shares", rows, 3)
 
 
 def _some(verdicts: list[Verdict], number: int) -> list[Verdict]:

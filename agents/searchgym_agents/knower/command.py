@@ -13,7 +13,7 @@ from searchgym.cli.output import (
     JsonFlag,
     print_facts,
     print_json,
-    print_table,
+    print_results,
     progress,
     say,
     with_examples,
@@ -105,9 +105,9 @@ def knower(
         return
     print_facts("Knower", facts)
     if measured is not None:
-        print_table("Exact match, mean [95 % interval]", _groups(measured))
+        print_results("Exact match, mean [95 % interval]", _groups(measured), 3)
         decision = "Not refusing" if unknown == "abstain" else "Not searching"
-        print_table(f"{decision}, where all facts were taught", _boundaries(measured))
+        print_results(f"{decision}, where all facts were taught", _boundaries(measured), 3)
     world = (
         f"-s corpus={corpus} -s world.entities={entities} -s world.seed={seed} "
         "-s 'tasks={\"simple\": 50}'"
@@ -127,9 +127,9 @@ def _groups(measured: Measured) -> list[dict[str, Any]]:
             "hops": group.hops,
             "facts": group.knowledge,
             "n": book.n,
-            "closed book": str(book),
-            "self-search": str(measured.self_search.get(group, "–")),
-            "right object in its own information": str(measured.stated.get(group, "–")),
+            "closed book": book,
+            "self-search": measured.self_search.get(group),
+            "right object in its own information": measured.stated.get(group),
         }
         for group, book in measured.closed_book.items()
     ]
@@ -137,7 +137,7 @@ def _groups(measured: Measured) -> list[dict[str, Any]]:
 
 def _boundaries(measured: Measured) -> list[dict[str, Any]]:
     return [
-        {"questions": _SIDES[name], "F1": str(c.f1()), **_counts(c)}
+        {"questions": _SIDES[name], "F1": c.f1(), **_counts(c)}
         for name, c in measured.boundary.items()
     ]
 

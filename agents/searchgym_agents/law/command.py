@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from searchgym.cli.output import JsonFlag, examples, print_json, print_table, say
+from searchgym.cli.output import JsonFlag, examples, print_json, print_results, say
 from searchgym.errors import EvaluationError
 
 app = typer.Typer()
@@ -77,10 +77,9 @@ def law(
         print_json(result)
         return
     law_of = result["law"]
-    print_table(
+    print_results(
         f"F1 on {len(law_of['sets'])} real sets, predicted from {' and '.join(law_of['rungs'])}",
-        [{k: f"{v:z.3f}" if isinstance(v, float) else v for k, v in row.items()}
-         for row in result["agents"]],
+        result["agents"], 3,
     )  # fmt: skip
     say(result["finding"])
     if figure is not None:

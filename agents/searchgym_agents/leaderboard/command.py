@@ -10,12 +10,14 @@ import typer
 
 from searchgym.cards import cards
 from searchgym.cli.options import Trust
-from searchgym.cli.output import JsonFlag, console, examples, print_json, print_table, working
+from searchgym.cli.output import JsonFlag, console, examples, print_json, print_results, working
 from searchgym.errors import EvaluationError
 from searchgym.scoring.metrics import label
 from searchgym.text import printable
 
 if TYPE_CHECKING:
+    from searchgym.evaluation.intervals import Interval
+
     from .entries import Entry
 
 leaderboard_app = typer.Typer()
@@ -90,15 +92,14 @@ def _scores(row: Entry) -> dict[str, Any]:
     return {metric: interval._asdict() for metric, interval in row.scores.items()}
 
 
-def _score(row: Entry | None, metric: str = "") -> str:
-    """A row's mean and interval in a metric, its own unless named; a dash where there is none."""
-    interval = row and row.scores.get(metric or row.metric)
-    return "–" if interval is None else format(interval, ".2f")
+def _score(row: Entry | None, metric: str = "") -> Interval | None:
+    """A row's mean and interval in a metric, its own unless named."""
+    return None if row is None else row.scores.get(metric or row.metric)
 
 
-def searches(row: Entry) -> str:
-    """A row's mean searches; a dash where only its scores were kept."""
-    return format(row.scores["searches"].mean, ".1f") if "searches" in row.scores else "–"
+def searches(row: Entry) -> float | None:
+    """A row's mean searches; None where only its scores were kept."""
+    return row.scores["searches"].mean if "searches" in row.scores else None
 
 
 def print_scores(name: str, kind: str) -> None:
@@ -114,7 +115,8 @@ def print_scores(name: str, kind: str) -> None:
     rows = [
         {
             ("set" if kind == "agents" else "agent"): row.set if kind == "agents" else row.method,
-            "score": row.score,
+            "metric": label(row.metric),
+            "score": _score(row),
             "searches": searches(row),
             "n": row.questions,
         }
@@ -123,7 +125,7 @@ def print_scores(name: str, kind: str) -> None:
     ]
     if rows:
         print()
-        print_table("Expected scores: mean [95 % interval]", rows)
+        print_results("Expected scores: mean [95 % interval]", rows)
         console().print("Each can be repeated: searchgym leaderboard --commands")
 
 
@@ -142,13 +144,13 @@ def _print_best(rows: list[Entry]) -> None:
             "metric": label(here[0].metric),
             "mean": _score(best),
             "clear": max(others) < best.scores[best.metric].low if best and others else None,
-            "ceiling": _score(ceiling).partition(" ")[0],
+            "ceiling": top.mean if (top := _score(ceiling)) else None,
             "n": best.questions if best else None,
             **({"note": best.note if best else ""} if any(r.note for r in rows) else {}),
             "rows": len(here),
         })  # fmt: skip
-    print_table("Best mean of each set [95 % interval]; clear: the others' intervals end below it",
-                shown)  # fmt: skip
+    title = "Best mean of each set [95 % interval]; clear: the others' intervals end below it"
+    print_results(title, shown)
     console().print(
         "ceiling: the oracle, which is told what to search for. All methods of a set: searchgym "
         "leaderboard --set hotpotqa"
@@ -172,7 +174,7 @@ def _print_rows(rows: list[Entry]) -> None:
             line["note"] = row.note
         shown.append(line | ({"run": row.run} if len(sets) == 1 else {}))
     about = sets.pop() if len(sets) == 1 else "All rows"
-    print_table(f"{about}: mean [95 % interval]", shown)
+    print_results(f"{about}: mean [95 % interval]", shown)
     console().print(
         "Rows of one run were measured alike; others may differ in k, turns or questions. "
         "--commands repeats them; --json has seeds, dates and versions."

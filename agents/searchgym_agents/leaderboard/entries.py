@@ -79,12 +79,6 @@ class Entry(NamedTuple):
     verified: bool = True
     """False: its actions were not played again here, so it is never the best."""
 
-    @property
-    def score(self) -> str:
-        """The metric that ranks with its interval; a dash where it was not measured."""
-        name = HEADS[self.metric]
-        return f"{name} {self.scores[self.metric]:.2f}" if self.metric in self.scores else "–"
-
 
 def expected_files() -> list[Path]:
     """Every ``expected.json`` of the catalogue, in alphabetical order."""
@@ -305,10 +299,6 @@ def ordered(rows: Sequence[Entry], by: str = "set", *, of: str | None = None) ->
     if by in ("questions", "date"):
         return sorted(best, key=lambda row: getattr(row, by), reverse=True)
     return sorted(best, key=lambda row: getattr(row, by))
-
-
-HEADS = {"reward": "reward", "f1": "F1", "em": "EM", "evidence_recall": "recall",
-          "searches": "searches"}  # fmt: skip
 
 
 def _mean(row: Entry, metric: str, absent: float = -math.inf) -> float:

@@ -209,7 +209,7 @@ def _order(name: str) -> tuple[int, int, str]:
     """Strata as people expect them: none, numbers ascending, words, unknown last."""
     if name in ("none", "all"):
         return (0, 0, name)
-    digits = "".join(c for c in name.split("–")[0] if c.isdigit())
+    digits = "".join(c for c in name.split("–")[0] if c.isdecimal())
     more = name.startswith(("over", "beyond")) or name.endswith("more")
     rank = 3 if name == "unknown" else 1 if digits else 2
     return (rank, 2 * int(digits or 0) + more - name.startswith("under"), name)

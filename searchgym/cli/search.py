@@ -86,7 +86,7 @@ def loop(corpus: Corpus, searches: Any, *, k: int = 5, full: bool = False) -> No
         word, _, rest = line.strip().partition(" ")
         if word in ("quit", "exit") and not rest:
             return
-        if word == "open" and rest.isdigit():
+        if word == "open" and rest.isdecimal():
             if 0 < int(rest) <= len(hits):
                 page = corpus.page(hits[int(rest) - 1].passage.url)
                 print(page.text if page else hits[int(rest) - 1].passage.text)

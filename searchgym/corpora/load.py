@@ -242,7 +242,7 @@ def task_of(
     if not any(answer.strip() for answer in answers):
         raise DataError(f"{where}: no answer in {said!r}; a refusal is written as [{ABSTAIN!r}]")
     hops = record.get("hops", 1)
-    if isinstance(hops, str) and hops.isdigit():
+    if isinstance(hops, str) and hops.isdecimal() and len(hops) < 9:
         hops = int(hops)
     if not isinstance(hops, int) or isinstance(hops, bool) or hops < 1:
         raise DataError(f"{where}: 'hops' must be a whole number from 1, got {hops!r}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import stat
 import threading
@@ -108,7 +109,14 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_table, parse_constant=_no_number)
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        _no_number(text[:20])
+    return value
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_table, parse_constant=_no_number, parse_float=_finite)
 _WITH_NAN = json.JSONDecoder(object_pairs_hook=_table)
 
 
@@ -118,7 +126,8 @@ def parse_json(text: str | bytes, where: object, *, nan: bool = False) -> Any:
     Args:
         text: In UTF-8, if it is bytes.
         where: Its file or place, with which the error begins.
-        nan: Whether the numbers NaN and Infinity, which Python writes, are taken.
+        nan: Whether the numbers NaN and Infinity, which Python writes, and numbers as large are
+            taken.
 
     Raises:
         JsonError: it is no JSON, has a key twice in one table, is nested in more than

@@ -208,7 +208,7 @@ class TrainingRun:
         going: dict[int, Mapping[str, Any]] = {}
         for path in sorted(agents.glob(f"seed-*{LIVE}")):
             seed = path.name.removeprefix("seed-").removesuffix(LIVE)
-            if seed.isdigit() and int(seed) not in done:
+            if seed.isdecimal() and int(seed) not in done:
                 going[int(seed)] = _json(path)
         running = [n for n in going if locked(agents / f".seed-{n}.lock")]
         curves = {**done, **{seed: note.get("curve", ()) for seed, note in going.items()}}

@@ -387,6 +387,7 @@ BROKEN = {
     "rather deep": "[" * 70 + "]" * 70,
     "a key twice": '{"a": 1, "a": 2}',
     "no number": '{"a": NaN}',
+    "beyond numbers": '{"a": -1e400}',
     "no UTF-8": b'{"a": "\xff"}',
     "digits": '{"a": ' + "9" * 10_000 + "}",
     "cut": '{"a": 1',

@@ -148,6 +148,8 @@ def test_a_broken_line_is_named(load: Load, bad: object, message: str, tmp_path:
         (load_questions, {"id": "1", "question": "q", "answers": []}, "no answer"),
         (load_questions, {"id": "1", "question": "q", "answers": [1]}, "must be a list of texts"),
         (load_questions, {**GOOD, "id": "1", "hops": 0}, "'hops' must be a whole number"),
+        (load_questions, {**GOOD, "id": "1", "hops": "²"}, "'hops' must be a whole number"),
+        (load_questions, {**GOOD, "id": "1", "hops": "9" * 5000}, "'hops' must be a whole number"),
         (load_questions, {**GOOD, "id": "1", "supporting_ids": [3]}, "'supporting_ids' must be"),
         (load_questions, {**GOOD, "id": "1", "answers": list("['ab']")}, "torn"),
     ],

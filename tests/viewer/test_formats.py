@@ -101,6 +101,10 @@ def test_verl_dumps_of_search_r1(tmp_path: Path) -> None:
     assert (found.step, dict(found.parts)) == (20, {"em": 1.0})
     (source,) = sources(path)
     assert source.step == 20
+    for name in ("²", "9" * 40, "step-" + "9" * 40):  # no numbers, or none that a database holds
+        (source,) = sources(path.rename(tmp_path / f"{name}.jsonl"))
+        assert source.step is None
+        path = source.path
 
 
 def test_the_log_that_search_r1_prints(tmp_path: Path) -> None:

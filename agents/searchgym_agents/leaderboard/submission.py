@@ -198,7 +198,10 @@ def _checked(path: Path, rebuild: bool, trust: bool) -> Checked:
 
 _UNUSUAL = ("class", "curriculum", "reward_transforms", "wrappers")
 """Settings that a file cannot bring back."""
-_BROKEN = (SearchGymError, LookupError, TypeError, ValueError, AttributeError, OSError)
+_BROKEN = (
+    SearchGymError, LookupError, TypeError, ValueError, AttributeError, OSError, ArithmeticError,
+    RecursionError, MemoryError,
+)  # fmt: skip
 """Errors of following what a file says, which may be anything."""
 
 

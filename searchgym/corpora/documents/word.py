@@ -286,8 +286,8 @@ def _bullets(numbering: Any) -> dict[tuple[str, int], tuple[bool, int]]:
     for number in _named(numbering, "num"):
         for level in _named(abstract.get(_of(number, "abstractNumId")), "lvl"):
             start, depth = _of(level, "start"), _value(level, "ilvl")
-            first = int(start) if start.isdigit() and len(start) < 9 else 1
-            if depth.isdigit():
+            first = int(start) if start.isdecimal() and len(start) < 9 else 1
+            if depth.isdecimal() and len(depth) < 9:
                 found[_value(number, "numId"), int(depth)] = (
                     _of(level, "numFmt") in ("bullet", "none"), first)  # fmt: skip
     return found

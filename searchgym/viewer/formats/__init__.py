@@ -147,7 +147,7 @@ def _whole(line: bytes) -> bool:
 # --- the files of a run -------------------------------------------------------------------------
 MOST_FILES = 2000
 PATTERNS = ("*.jsonl", "*.log", "*.txt")
-_STEP = re.compile(r"(?:step|checkpoint|iter|global_step)[-_.]?(\d+)", re.IGNORECASE)
+_STEP = re.compile(r"(?:step|checkpoint|iter|global_step)[-_.]?(\d{1,18})(?!\d)", re.IGNORECASE)
 _ENDINGS = (".jsonl", ".log", ".txt", ".trajectories", ".rollouts")
 
 
@@ -195,7 +195,7 @@ def _source(path: Path, run: Path, kind: str) -> Source:
     while stem.endswith(_ENDINGS):
         stem = stem.rpartition(".")[0]
     step = _STEP.search(name)
-    if stem.isdigit():  # verl names its dumps by step
+    if stem.isdecimal() and len(stem) <= 18:  # verl names its dumps by step
         return Source(path, name, kind, path.parent.name, int(stem))
     if stem in ("results", "rollouts", "traces"):  # names of what they hold, not of who played
         stem = path.resolve().parent.name

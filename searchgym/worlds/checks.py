@@ -34,6 +34,8 @@ def _mistakes(schema: Schema, where: str, incomplete: Container[str]) -> Iterato
         return  # of what is of these types, nothing can be said
     if not schema.properties:
         yield f"{where}: no relations or attributes; nothing could be asked"
+    if schema.now and not 1000 <= schema.now <= 9000:
+        yield f"{where}: now is a year from 1000 to 9000, got {schema.now}"
     types = {t.name: t for t in schema.types}
     properties = {p.name: p for p in schema.properties}
     for p in schema.properties:
@@ -57,7 +59,9 @@ SAID = (
     "family", "place", "word",
 )  # fmt: skip
 """Slots of a prose grammar that stand for its subject, a time of its, and invented names."""
-_NUMBERS = re.compile(r"\d+\.\.\d+")
+_NUMBERS = re.compile(r"(\d{1,9})\.\.(\d{1,9})", re.ASCII)
+LONGEST, DEEPEST = 5_000, 50
+"""Most characters that a symbol of a prose grammar may become, and most symbols in each other."""
 
 
 def _prose(symbols: Mapping[str, Phrases], where: str) -> Iterator[str]:
@@ -70,17 +74,38 @@ def _prose(symbols: Mapping[str, Phrases], where: str) -> Iterator[str]:
         yield from _disjoint(Phrases(*worded), here)
         for text in _all(phrases):
             for slot in slots(text):
-                if not (slot in SAID or slot.lower() in symbols or _NUMBERS.fullmatch(slot)):
+                numbers = _NUMBERS.fullmatch(slot)
+                if numbers and int(numbers[1]) > int(numbers[2]):
+                    yield f"{here}: the first number of {{{slot}}} is the larger one"
+                elif not (numbers or slot in SAID or slot.lower() in symbols):
                     yield f"{here}: {unknown('symbol', slot, (*SAID, *symbols))} In: {text!r}"
     used = {
         name: {s.lower() for text in _all(phrases) for s in slots(text)} & symbols.keys()
         for name, phrases in symbols.items()
     }
+    size: dict[str, tuple[int, int]] = {}
     while ended := [name for name, inner in used.items() if not inner & used.keys()]:
         for name in ended:
             del used[name]
+            size[name] = _extent(symbols[name], size)
+            if size[name][0] > LONGEST or size[name][1] > DEEPEST:
+                yield (
+                    f"{where}.{name}: may become more than {LONGEST:,} characters, or holds more "
+                    f"than {DEEPEST} symbols in each other"
+                )
+                size[name] = 0, 0  # said once
     if used:
         yield f"{where}: symbols that hold themselves never end: {', '.join(sorted(used))}"
+
+
+def _extent(phrases: Phrases, size: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """Characters that alternatives may become, and symbols in each other, from their parts'."""
+    longest, deepest = 0, 0
+    for text in _all(phrases):
+        inner = [size[s] for slot in slots(text) if (s := slot.lower()) in size]
+        longest = max(longest, len(text) + sum(length for length, _ in inner))
+        deepest = max([deepest, *(depth for _, depth in inner)])
+    return longest, deepest + 1
 
 
 def check_rules(schema: Schema, where: str) -> None:
@@ -109,8 +134,8 @@ def _all(phrases: Phrases) -> Iterable[str]:
 
 
 def _type(t: EntityType, mine: dict[str, Property], where: str) -> Iterator[str]:
-    if not t.share > 0:
-        yield f"{where}: share must be above 0, got {t.share}"
+    if not 0 < t.share <= 1e6:
+        yield f"{where}: share must be above 0 and at most a million, got {t.share}"
     try:
         check_grammar(t.names, where)
     except WorldError as error:
@@ -303,7 +328,7 @@ def _fitting(
         via, (by, _, each) = relations.get(p.along), p.per.partition(" ")
         if via is None or not via.symmetric or via.source != p.target or p.cardinality != "n-n":
             yield f"{where}: along: needs a symmetric relation of {p.target}, in an n-n relation"
-        if by not in properties or properties[by].source != p.source or not each.isdigit():
+        if by not in properties or properties[by].source != p.source or not each.isdecimal():
             yield f"{where}: per: expected a form such as 'river_length 250', got {p.per!r}"
 
 
@@ -321,6 +346,8 @@ def _attribute(p: Property, properties: dict[str, Property], where: str) -> Iter
     least = 1 if p.value in ("date", "year") and not p.after else 0
     if not least <= p.low < p.high:
         yield f"{where}: needs {least} <= low < high, got low={p.low} high={p.high}"
+    if p.high > 10**15:
+        yield f"{where}: numbers end at 10^15, got high={p.high}"
     if p.value in ("date", "year") and p.high > 9000:
         yield f"{where}: years end at 9000, got high={p.high}"
     for name in (p.more, p.less):

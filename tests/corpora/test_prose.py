@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,29 @@ def test_a_grammar_that_cannot_end_or_misses_a_symbol_is_told(tmp_path: Path) ->
     )
     with pytest.raises(WorldError, match=r"unknown symbol 'dale'.*never end: lab, x"):
         load_schema(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("inner", "told"),
+    [
+        (lambda n: f"{{z{n}}} and {{z{n}}}" if n < 30 else "word", "more than 5,000 characters"),
+        (lambda n: f"{{z{n}}}" if n < 200 else "word", "more than 50 symbols in each other"),
+        (lambda n: "{0.." + "9" * 5000 + "}", "unknown symbol '0..999"),
+        (lambda n: "{9..1}", "the first number of {9..1} is the larger one"),
+    ],
+)
+def test_a_grammar_of_any_author_writes_pages_of_a_size(
+    tmp_path: Path, inner: Callable[[int], str], told: str
+) -> None:
+    prose = {}
+    for n in range(200):
+        prose |= {f"z{n}": [f"a{n} {inner(n + 1)}"], f"z{n}_heldout": [f"b{n} {inner(n + 1)}"]}
+    (tmp_path / "schema.toml").write_text('extends = "research"\n', encoding="utf-8")
+    lines = "\n".join(f"{name} = {json.dumps(texts)}" for name, texts in prose.items())
+    (tmp_path / "prose.toml").write_text(f"[prose]\n{lines}\n", encoding="utf-8")
+    with pytest.raises(WorldError) as caught:
+        load_schema(tmp_path)
+    assert told in str(caught.value)
 
 
 def test_a_side_speaks_in_words_of_its_own() -> None:

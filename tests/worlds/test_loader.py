@@ -154,6 +154,9 @@ def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
         ),
         (_set("attributes", "died", "elder", 96), "needs the year `now` of the schema"),
         (_set("now", "soon"), "now must be a whole number, got 'soon'"),
+        (_set("now", 10**30), "now is a year from 1000 to 9000"),
+        (_set("types", "town", "share", float("inf")), "at most a million"),
+        (_set("attributes", "size", "high", 10**30), "numbers end at 10"),
     ],
 )
 def test_bad_schemas_say_what_is_wrong(

@@ -38,6 +38,13 @@ def read() -> Callable[..., TextPage]:
     return one
 
 
+@pytest.mark.parametrize("title", ["print()", "Heat ( )", "()", " "])
+def test_titles_that_are_no_names_make_no_trouble(title: str) -> None:
+    text = f"{title} is a 1995 American film directed by Michael Mann."
+    passages = [*corpus(), Passage("odd", title, text, "")]
+    assert made_of(passages).tasks
+
+
 @pytest.mark.parametrize(
     ("title", "text", "stated"),
     [

@@ -49,8 +49,8 @@ class Descriptions:
     def subject(self, page: TextPage) -> str | None:
         """The page's name, told apart where several pages share it."""
         label = re.search(r"\(([^()]*)\)$", page.title)
-        if label:  # somewhere there is another of that name
-            known = label[1].split()[-1].lower() in self.rules.groups
+        if label and (words := label[1].split()):  # somewhere there is another of that name
+            known = words[-1].lower() in self.rules.groups
             told = self.rules.phrases["labelled"]
             return told.format(label=label[1], name=page.name) if known else None
         return page.name if len(self.pages.by_name[page.name.lower()]) == 1 else None

@@ -21,7 +21,8 @@ import pytest
 
 pytestmark = pytest.mark.contract
 
-PACKAGE = Path(__file__).resolve().parent.parent / "searchgym"
+HOME = Path(__file__).resolve().parent.parent
+PACKAGES = HOME / "searchgym", HOME / "agents" / "searchgym_agents"
 SIZES = 24, 250, 1_000, 4_000, 16_000
 """Characters. An agent's text has 20,000 at most."""
 FLOOR = 0.03
@@ -54,8 +55,9 @@ class Found:
 def patterns() -> list[Found]:
     """Patterns of all modules: their variables, also within tables, and texts given to ``re``."""
     kept: dict[Any, Found] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        source, inner = path.read_text("utf-8"), path.relative_to(PACKAGE)
+    for path in sorted(path for package in PACKAGES for path in package.rglob("*.py")):
+        package = next(p for p in PACKAGES if path.is_relative_to(p))
+        source, inner = path.read_text("utf-8"), path.relative_to(package)
         if "re." not in source:
             continue
         calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
@@ -65,7 +67,7 @@ def patterns() -> list[Found]:
                 used.setdefault(call.func.value.id, set()).add(call.func.attr)
         if not used.get("re"):
             continue
-        name = ".".join(("searchgym", *inner.with_suffix("").parts)).removesuffix(".__init__")
+        name = ".".join((package.name, *inner.with_suffix("").parts)).removesuffix(".__init__")
         try:
             module = importlib.import_module(name)
         except ImportError:  # it adapts a package that is not installed here

@@ -133,7 +133,7 @@ def compare(
     if note:
         say(textwrap.fill(note, console().width))
     for pair, differs in unlike.items():
-        say(f"{pair} were asked differently: {told(differs)}; -A sets it for all agents of an eval")
+        say(f"{pair} were asked differently: {told(differs)}; '-s KEY=VALUE' sets it in an eval")
 
 
 def _require_settings(names: Sequence[str], results: Sequence[EvalResult]) -> None:

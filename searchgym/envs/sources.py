@@ -74,6 +74,9 @@ class Components:
 LARGEST = 100_000
 """Most entities, questions and other numbers of what a file has made that others may have written:
 a hundred thousand take minutes and a few GB."""
+MOST_LEAVES = 200
+"""Most options of a world, wording, table of tasks or engine in such a file, those within others
+counted: each part of an engine reads the corpus anew."""
 
 
 def check_open(options: Options) -> None:
@@ -92,11 +95,16 @@ def check_open(options: Options) -> None:
         refuse(f"the folder {options.data_dir!r:.80}")
     if isinstance(options.world, Mapping) and "schema" in options.world:
         refuse(f"the schema {options.world['schema']!r:.80}")
-    for name in ("world", "wording", "tasks", "engine"):
-        for key, value in leaves(getattr(options, name)):
-            number = isinstance(value, int | float)
-            if number and key != "seed" and not abs(value) <= LARGEST:
-                refuse(f"{key}={value!r:.40} in {name}, more than {LARGEST:,},")
+    for name in ("world", "tasks", "engine", "wording"):
+        parts, most = list(leaves(getattr(options, name))), 100 if name == "wording" else LARGEST
+        if len(parts) > MOST_LEAVES:
+            refuse(f"{len(parts):,} options in {name}, more than {MOST_LEAVES}")
+        numbers = [
+            (k, v) for k, v in parts if isinstance(v, int | float) and not k.endswith("seed")
+        ]
+        if not sum(abs(value) for _, value in numbers) <= most:
+            key, value = max(numbers, key=lambda each: abs(each[1]))
+            refuse(f"{key}={value!r:.40} in {name}, more than {most:,} in all")
 
 
 @collecting_later()  # a corpus is many objects without cycles

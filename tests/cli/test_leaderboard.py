@@ -254,15 +254,16 @@ def test_a_file_of_others_has_nothing_huge_made(submitted: Path) -> None:
     text = submitted.read_text(encoding="utf-8")
     for name, value in (
         ("world", {"entities": 10**8}), ("tasks", {"simple": 10**9}),
-        ("wording", {"distractors": 10**7}),
+        ("tasks", {"simple": 60_000, "chain": 60_000}), ("wording", {"distractors": 101}),
         ("engine", {"name": "hybrid", "engines": ["bm25", "bm25"], "depth": 10**9}),
+        ("engine", {"name": "hybrid", "engines": ["bm25"] * 250}),
     ):  # fmt: skip
         data = json.loads(text)
         data["settings"]["environment"][name] = value
         submitted.write_text(json.dumps(data), encoding="utf-8")
         checked = check_result(submitted)
         assert checked.verdict == "NOT VERIFIED"
-        assert any("more than 100,000" in line for line in checked.untried), checked
+        assert any("more than " in line for line in checked.untried), checked
 
 
 def forge_answers(path: Path, **settings: Any) -> None:
@@ -372,6 +373,8 @@ def test_the_command_of_a_row_asks_the_same_questions(tmp_path: Path) -> None:
         row = measured(path)
         assert row.set == "SimpleQA-v0", "found by its options, whatever it was called"
         assert row.command == f"searchgym eval searchgym/SimpleQA-v0 -a rules {options}"
+        edited(path, lambda data: data["settings"]["agent"].update(options={"k": 5}))
+        assert measured(path).command == f"{row.command} -s agent.k=5"
 
 
 def set_name(data: Any) -> None:

@@ -213,9 +213,9 @@ def _command(
     if checked.asked is None or options is None or own or texts or not _is_plain(settings):
         return ""
     command = ["searchgym", "eval", env, "-a", result.agent, *checked.asked]
-    for flag, table in (("-A", settings["agent"].get("options") or {}), ("-s", options)):
-        for key, value in table.items():
-            command += [flag, f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+    own_options = settings["agent"].get("options") or {}
+    for key, value in {**{f"agent.{k}": v for k, v in own_options.items()}, **options}.items():
+        command += ["-s", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
     if not settings["search_enabled"]:
         command += ["--closed-book", "only"]
     if result.seed:

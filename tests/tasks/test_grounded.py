@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,12 +61,16 @@ def test_titles_that_are_no_names_make_no_trouble(title: str) -> None:
         ("Heat", "Heat is a film. Heat's sequel was directed by Ann Lee.", {}),
         ("Heat", "Heat is a film directed by Usman dan Fodio.", {}),
         ("Heat", "Heat is a film based on Frankish legends.", {}),
+        # a date is no namesake; what opened was not founded
+        ("Vale Park", "Vale Park is a park named after May 1836.", {}),
+        ("Vale Mall", "Vale Mall is a mall. It opened in 1967.", {"opened": "1967"}),
+        ("Vale Mall", "Vale Mall is a mall. It was built in 1967.", {"built": "1967"}),
     ],
 )  # fmt: skip
 def test_pages_state(read: Callable[..., TextPage], title: str, text: str, stated: dict) -> None:
     found = {name: fact.value for name, fact in read(title, text).facts.items()}
     assert {name: found.get(name) for name in stated} == stated
-    assert stated or ("director" not in found and "based_on" not in found)
+    assert stated or not {"director", "based_on", "named_after"} & set(found)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +125,19 @@ def test_pages_state(read: Callable[..., TextPage], title: str, text: str, state
          "population", set()),
         ("Ostra", "Ostra is a city in Denmark. It has a population of 592,713, and in 2010 had "
          "400,100 inhabitants.", "population", set()),
+        ("Ostra", "Ostra is a city in Denmark. It had a population of 1,078 in 2001, increasing to "
+         "2,319 in 2011.", "population", set()),
+        # where a page's own sentences place it, but not a part of it; a wider place in the name
+        ("Ostra", "Ostra is a port city in Denmark and the capital of Ryde Province, with a "
+         "harbour in Osmund.", "place", {"Denmark", "Ryde Province"}),
+        ("Ostra", "Ostra is a city in the North Isle of Denmark.", "place",
+         {"the North Isle of Denmark", "North Isle of Denmark", "Isle of Denmark", "Denmark"}),
+        # trades under a capital, and what is said of the person within the list
+        ("Ida Holm", "Ida Holm was a Danish philosopher, Lutheran reformer, and theology "
+         "professor at the University of Ryde.", "occupation",
+         {"philosopher", "reformer", "theology professor", "professor"}),
+        ("Ida Holm", "Ida Holm was a Danish singer, composer, primarily associated with song.",
+         "occupation", {"singer", "composer"}),
     ],
 )  # fmt: skip
 def test_what_is_accepted(
@@ -176,6 +194,28 @@ def test_types_are_compared_only_where_both_pages_tell(
         ("Ostra is a small town that was founded there in the 5th century BC.", "BC"),
         ("Ostra is a small film that was shown in the year 1992 and 1996 at the fair.", "1992"),
         ("Ostra is a film of the Best of the Year March 20, 2009, as its maker had said.", "20"),
+        # a word of the question, an adjective, a part of a name, a place within a wider one
+        (
+            "Ostra is a small sect that was taught by Martin Luther and became Lutheranism.",
+            "Lutheranism",
+        ),
+        (
+            "Ostra is a large North American manufacturer that was begun by Tom Reed.",
+            "North American",
+        ),
+        ("Ostra is a tale of the small hills; the later part was named Tom Reed.", "Tom Reed"),
+        ("Ostra is a small town better known as Ostra to the family of Tom Reed.", "Tom Reed"),
+        ("Ostra used it in the title of the long and old tale by Tom Reed.", "Tom Reed"),
+        ("Ostra is a low school for a high level of art and an Old Elder of trade.", "Old Elder"),
+        ("Ostra is a college near Florida A&M University and the sea of the south.", "University"),
+        (
+            "Ostra is the largest of all of the old harbour cities in Northern Osmund.",
+            "Northern Osmund",
+        ),
+        (
+            "Ostra is a low country that lies south of the coast in the Rift Valley of Osmund.",
+            "Rift Valley of Osmund",
+        ),
     ],
 )
 def test_gaps_do_not_give_themselves_away(text: str, answer: str) -> None:
@@ -221,6 +261,84 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
     assert not any("owned" in question for question in found["Ostra"])
     assert found["Dun"]
     assert not any(question.endswith("592?") for question in found["Dun"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "family", "never", "some"),
+    [
+        # no possessive of a phrase, no clause in the middle, no director who directed
+        ("Moor is a 1990 film directed by Eve Stone in Odda harbour.",
+         "Eve Stone (3 May 1920 – 4 June 1999) is a Danish director born in Odda harbour.",
+         "bridge", r"'s|director who|director that|\bone\b", r"of the (?:director|person)"),
+        ("Moor is a quarry named after Eve Stone in Odda harbour.",
+         "Eve Stone is a club based in Odda Port, a harbour. It is also known as Old Eve.",
+         "bridge", r"named after (?:based|located)|another name|other name", r"named after\?"),
+        # the nationality of a work, another name of what is not named
+        ("Moor is a film based on the novel \"Eve Stone\" of Odda harbour.",
+         "Eve Stone is a 1950 Danish novel of Odda harbour. It is also known as Old Eve.",
+         "bridge", r"nationality|other name|another name|released", r"1950|publi|year|come out"),
+        # a type told twice, a trade that its verb tells, fellows, what a noun would take to itself
+        ("Moor is a 1990 film directed by Eve Stone in Odda harbour.",
+         "Eve Stone (3 May 1920) is a Danish director of Odda harbour.", "text", r".", ""),
+        ("Moor is a 1990 film starring the kings Joe Frazer and Eve Stone.",
+         "Eve Stone (3 May 1920) is a Danish boxer of 1990.", "text", r".", ""),
+        ("Moor is a 1990 film directed by Eve Stone about harbours.",
+         "Eve Stone (3 May 1920) is a Danish actress of harbours.", "text", r".", ""),
+        ("Moor is a 1990 film directed by Eve Stone in Odda harbour.",
+         "Eve Stone (3 May 1920) is a Danish actress of Odda harbour.", "text", r"the film Moor",
+         "Moor is a 1990 film directed by an actress in"),
+    ],
+)  # fmt: skip
+def test_bridges_are_worded_well(one: str, other: str, family: str, never: str, some: str) -> None:
+    passages = [
+        Passage("a", "Moor (film)" if "film" in one else "Moor", one, ""),
+        Passage("b", "Eve Stone", other, ""),
+    ]
+    questions = Questions(Pages(passages, language()), stream(0, "forms"))
+    if family == "bridge":
+        (link,) = questions.links()
+        drafts = [questions.bridge(link) for _ in range(60)]
+    else:
+        (mention,) = questions.mentions()
+        drafts = [questions.bridge_from_text(mention) for _ in range(60)]
+    told = [item.question for item in drafts if item]
+    assert not [question for question in told if re.search(never, question)]
+    assert any(re.search(some, question) for question in told) if some else not told
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "subject"),
+    [
+        ("Yak", "The yak is a species of cattle.", "the yak"),
+        ("United Realm", "The United Realm of Ryde, or UR, is a country.", "the United Realm"),
+        ("The Moor", "The Moor is a novel.", "The Moor"),
+        ("Moor", "Moor is a novel.", "Moor"),
+        ("Moor (film)", "Moor is a 1990 film.", "the film Moor"),
+        ("Moor (TV series)", "Moor is a 1990 television film.", None),
+    ],
+)
+def test_subjects_have_their_article(title: str, text: str, subject: str | None) -> None:
+    questions = Questions(Pages([Passage("p", title, text, "")], language()), stream(0, "forms"))
+    assert questions.subject(questions.pages.all[0]) == subject
+
+
+def test_a_year_is_no_day_and_a_book_is_published(read: Callable[..., TextPage]) -> None:
+    for text, never in (
+        ("Moor is a novel published in 1759.", r"date|day|released"),
+        ("Moor is a novel published on 3 May 1959.", "released|release date"),
+        ("Moor is a film released on 3 May 1959.", "publi"),
+    ):
+        questions = Questions(
+            Pages([Passage("p", "Moor", text, "")], language()), stream(0, "forms")
+        )
+        told = [i.question for _ in range(40) if (i := questions.of_fact(questions.pages.all[0]))]
+        assert told
+        assert not [question for question in told if re.search(never, question)], text
+
+
+def test_what_is_played_extended_is_no_play(read: Callable[..., TextPage]) -> None:
+    page = read("Moor", "Moor is the debut extended play by Ann Lee.")
+    assert (page.group, page.kind, page.noun) == ("work", "album", "extended play")
 
 
 @pytest.mark.parametrize(

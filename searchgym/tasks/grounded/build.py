@@ -18,6 +18,7 @@ from ...errors import TaskError, unknown
 from ...seeding import derive, stream, unit
 from ...text import normalise_answer
 from ...types import ABSTAIN, Passage, Ranking, Split, Task
+from .descriptions import WHERE
 from .language import language
 from .pages import Pages, TextPage
 from .questions import Hop, Item, Mention, Questions
@@ -347,7 +348,9 @@ class _Builder:
             return ""
         if any(f" {answer} " in f" {question} " for answer in bare):
             return "the answer is in the question"
+        said = _stems(draft.question)
         told = any(len(w) > 3 and f" {w}" in f" {question}" for w in bare[0].split())
+        told = told or (family == "gap" and bool(_stems(answers[0]) & said))
         if told and (answers[0].islower() or family == "gap"):
             return "a word of the answer is in the question"
         if bare[0] not in normalise_answer(f"{pages[-1].title} {pages[-1].text}"):
@@ -355,6 +358,8 @@ class _Builder:
         if len(pages) > 1:
             if f" {normalise_answer(pages[-1].name)} " in f" {question} ":
                 return "the last page is named"
+            if any((_stems(p.name) - _stems(f"{p.noun} {p.kind}")) & said for p in pages[1:]):
+                return "a page is told by a word of its name"
             early = any(bare[0] in normalise_answer(page.text) for page in pages[:-1])
             if early and draft.rule not in ("name", "described"):
                 return "the answer is on the first page, too"
@@ -404,7 +409,8 @@ class _Builder:
             page = self.by_id.get(hit.passage.id)
             if page is None or page.title in own:
                 continue
-            if any_value and subject in page.text and known[0] in normalise_answer(page.text):
+            where = draft.asked in WHERE or known[0] in normalise_answer(page.text)
+            if any_value and subject in page.text and where:
                 return True
             for sentence in page.sentences if relation and relation.pattern else ():
                 _, name, rest = sentence.partition(subject)
@@ -415,6 +421,11 @@ class _Builder:
                 if not any(value in answer or answer in value for answer in known):
                     return True
         return False
+
+
+def _stems(text: str) -> set[str]:
+    """The first five letters of each longer word of a text: "korea" of "South Korean"."""
+    return {word[:5] for word in re.findall(r"\w{4,}", text.lower())}
 
 
 def _in_turn(*kinds: Iterator[Item | None]) -> Iterator[Item | None]:

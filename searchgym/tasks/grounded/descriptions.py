@@ -50,10 +50,34 @@ class Descriptions:
         """The page's name, told apart where several pages share it."""
         label = re.search(r"\(([^()]*)\)$", page.title)
         if label and (words := label[1].split()):  # somewhere there is another of that name
-            known = words[-1].lower() in self.rules.groups
+            group, kind = self.rules.groups.get(words[-1].lower(), ("", ""))
+            known = group and (group != "work" or kind == page.kind)  # no "TV series" of a film
             told = self.rules.phrases["labelled"]
             return told.format(label=label[1], name=page.name) if known else None
-        return page.name if len(self.pages.by_name[page.name.lower()]) == 1 else None
+        return self.name(page) if len(self.pages.by_name[page.name.lower()]) == 1 else None
+
+    def name(self, page: TextPage) -> str:
+        """The page's name as its first sentence has it: "the yak" for "Yak"."""
+        article, first = self.rules.phrases.get("article", ""), "".join(page.sentences[:1])
+        told = first[len(article) : len(article) + len(page.name)]
+        begins = article and first.lower().startswith(article + page.name.lower())
+        return article + told if begins else page.name
+
+    def asking(self, fact: TextFact, page: TextPage, subject: str) -> str:
+        """A question for a fact; one that ends in the subject where that is a clause, no
+        possessive of a phrase, and no day where a year is known."""
+        rules, forms = self.rules, self.rules.relations[fact.relation].ask
+        if rules.year.fullmatch(fact.value):
+            forms = tuple(f for f in forms if not rules.care["dated"].search(f)) or forms
+        if subject != self.subject(page) and " " in subject:
+            plain = tuple(f for f in forms if "{S}'s" not in f or subject.count(" ") == 1) or forms
+            last = tuple(f for f in plain if f.endswith("{S}?"))
+            forms = last if last and rules.care["clause"].search(subject) else plain
+        question = self.form(forms, S=subject, k=self.noun(page))
+        printed = rules.phrases.get("printed", {"kinds": ()})
+        if page.kind in printed["kinds"]:
+            question = question.replace(*printed["date"]).replace(*printed["verb"])
+        return question
 
     def sentence(self, question: str) -> str:
         """A question as it is asked, one in eight as people type it."""
@@ -69,6 +93,10 @@ class Descriptions:
         town = [fact.value.split(",")[0]] if fact.relation in PLACES and "," in fact.value else []
         own = [page.name] if fact.relation == "other_name" else []
         if fact.relation in WHERE:
+            care = self.rules.care
+            for at in sorted({max(page.about, 0), fact.sentence}):
+                told = care["part"].split(page.sentences[at], maxsplit=1)[0]
+                town += care["where"].findall(told)
             beside = [f for f in page.facts.values() if f.relation in (*WHERE, "capital_of")]
             town += [v for f in beside if f is not fact for v in (f.value, *f.wider)]
         if fact.relation == "nationality":
@@ -91,10 +119,15 @@ class Descriptions:
         vowel = re.match(r"[ai]|e(?!u)|o(?!ne\b)|u(?!ni[^nm]|s[ae])|hono|hour", phrase.lower())
         return ("an " if vowel else "a ") + phrase
 
-    def fact(self, page: TextPage, without: str = "") -> TextFact | None:
-        """One of a page's facts; what every person has is drawn less often. The occupation of
-        who is told by it ("the director of …") is not asked."""
-        facts = [fact for fact in page.facts.values() if fact.relation != without]
+    def fact(self, page: TextPage, told: bool = False) -> TextFact | None:
+        """One of a page's facts; what every person has is drawn less often. Of who is ``told``
+        by another page ("the director of …") neither occupation nor another name is asked."""
+        facts = [
+            fact
+            for fact in page.facts.values()
+            if not (told and fact.relation in ("occupation", "other_name"))
+            and (fact.relation != "nationality" or page.group == "person")
+        ]
         if not facts:
             return None
         drawn = facts[int(self.rng.integers(len(facts)))]
@@ -115,10 +148,14 @@ class Descriptions:
         if all(fact.relation in WIDE for fact in chosen):
             return ""
         values = {normalise_answer(fact.value) for fact in chosen}
+        starts = {self.rules.relations[fact.relation].clause[0].split()[0] for fact in chosen}
+        if len(starts) < len(chosen):
+            return ""  # "founded by … and founded in …"
         if len(values) < len(chosen) or not any(self._stated_once(page, f) for f in chosen):
             return ""
         nation = f"{page.nation} " if page.nation else ""
-        return f"{year}{nation}{noun} {self._clauses(chosen)}"
+        clauses = self._clauses(page, chosen)
+        return f"{year}{nation}{noun} {clauses}" if clauses else ""
 
     def _year(self, page: TextPage) -> str:
         """The year of a work, "" if it is not stated."""
@@ -126,8 +163,8 @@ class Descriptions:
         year = year_of(fact, self.rules) if fact else None
         return f"{year} " if year else ""
 
-    def _clauses(self, facts: Sequence[TextFact]) -> str:
-        """Clauses about one thing, all with a pronoun or all without where there are such."""
+    def _clauses(self, page: TextPage, facts: Sequence[TextFact]) -> str:
+        """Clauses about one thing, all with a pronoun or all without; "" if there are no such."""
         forms = [self.rules.relations[fact.relation].clause for fact in facts]
         full = re.compile(self.rules.phrases["relative"]).match
         kinds = [{bool(full(form)) for form in each} for each in forms]
@@ -135,8 +172,18 @@ class Descriptions:
         if shared:
             kind = max(shared) if self.rng.random() < 0.5 else min(shared)
             forms = [tuple(f for f in each if bool(full(f)) == kind) for each in forms]
-        told = [self.form(f, V=fact.value) for f, fact in zip(forms, facts, strict=True)]
+        elif len(facts) > 1:
+            return ""  # "founded in 1907 and that is the capital of …"
+        told = [
+            self.form(f, V=self._value(page, fact)) for f, fact in zip(forms, facts, strict=True)
+        ]
         return " and ".join(told)
+
+    def _value(self, page: TextPage, fact: TextFact) -> str:
+        """A fact's value with the article that its sentence gives it."""
+        the = self.rules.phrases.get("article", "")
+        told = the and f" {the}{fact.value}" in page.sentences[fact.sentence]
+        return f"{the}{fact.value}" if told else fact.value
 
     def _stated_once(self, page: TextPage, fact: TextFact) -> bool:
         return len(self.pages.stating(page, fact)) == 1

@@ -153,7 +153,7 @@ class Language:
         noun = words[-1].lower()
         for form in (" ".join(words[-2:]).lower(), noun, noun.removesuffix("s")):
             if form in self.groups:
-                return (*self.groups[form], noun)
+                return (*self.groups[form], form if " " in form else noun)
         if len(words) > 1 and self.groups.get(words[-2].lower(), ("",))[0] == "person":
             return "person", "person", noun  # "director general", "film maker and writer"
         return "", "", noun

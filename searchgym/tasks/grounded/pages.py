@@ -268,8 +268,10 @@ class Pages:
         for part in re.split(r",? and |, ", told):
             phrase = rules.noun_phrase(part)
             bare = rules.care["trade"].sub("", phrase + " ").strip()
+            bare = re.sub(r"^(?:[A-Z]\w+ )+", "", bare)  # "Catholic priest"
             known = rules.group(bare)[0] == "person"
             other = named and bare not in rules.vague and not rules.ends.match(f" {part}")
+            other = other and not rules.care["no_trade"].search(bare)
             if not bare.islower() or len(bare.split()) > 3 or not (known or other):
                 break
             last = bare.split()[-1]
@@ -291,6 +293,8 @@ class Pages:
         after = re.sub(r"^ ?\([^()]*\)", "", rest[found.end(group) :])
         if rest[: found.start()].endswith("-"):  # "co-written"
             return
+        if not relation.time and (rules.date.search(value) or rules.month.search(value)):
+            return  # "Prophet until his death in November 1836"
         if relation.name == "other_name" and re.match(r"[^.]{0,80}\b(?:or|later|simply)\b", after):
             return  # one of several
         if relation.value == PLACE and not self._lies(page, value, rest[: found.start()]):
@@ -336,7 +340,8 @@ class Pages:
         """Coarser places beside a place: "Tanzania" for "Arusha, Tanzania"."""
         care = self.rules.care
         phrase = care["wider_end"].split(after, maxsplit=1)[0]
-        named = [*value.split(", ")[1:], *care["wider"].findall(phrase)]
+        inner = care["inner"].findall(value)  # "the North Island of New Zealand"
+        named = [*value.split(", ")[1:], *inner, *care["wider"].findall(phrase)]
         plain = [care["compass"].sub("", name) for name in (value, *named)]
         plain += [care["compass"].sub("", name) for name in plain]  # "Mainland Southeast Asia"
         return tuple(n for n in dict.fromkeys((*named, *plain)) if n and n != value)

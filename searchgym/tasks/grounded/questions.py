@@ -14,6 +14,9 @@ from .descriptions import PLACES, WHERE, WIDE, Descriptions, size_of, year_of
 from .language import plural
 from .pages import TextFact, TextPage
 
+LISTED = re.compile(r",(?: and| or)?(?: the)? [A-Z]")
+"""After a name that is one of a list, in which nothing is asked for."""
+
 GOES_ON = re.compile(r"['’]| [dl]['’][A-Z]|\. ?\d|\.\.| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z\d]")
 """After a name that is a part of a longer one or of a list."""
 
@@ -62,7 +65,7 @@ class Questions(Descriptions):
             told = self.described(page)
             question = self.form(self.rules.phrases["title"], d=told)
             return Item(self.sentence(question), (page.name,), (page,), "title") if told else None
-        question = self.form(relation.ask, S=subject, k=self.noun(page))
+        question = self.asking(fact, page, subject)
         dated = relation.time and "year_of" in self.rules.phrases
         if dated and self.rules.date.search(fact.value) and self.rng.random() < 0.3:
             for opening in self.rules.phrases["when"]:
@@ -86,7 +89,11 @@ class Questions(Descriptions):
             if not spans or self.rules.own.search(body[:25]):
                 continue
             start, stop = spans[int(self.rng.integers(len(spans)))]
-            return self._gap(page, str(subject), body, start, stop)
+            own = self.name(page) if place == page.about else str(subject)  # it tells the type
+            first = page.sentences[0].lower().startswith(self.name(page).lower())
+            if page.group in ("", "other") and not first:
+                continue  # "Adder" for "the species": a name or a noun?
+            return self._gap(page, own, body, start, stop)
         return None
 
     def spans(self, body: str, page: TextPage) -> list[tuple[int, int]]:
@@ -111,8 +118,17 @@ class Questions(Descriptions):
             last = body[: span.start()].split()[-1]
             if rules.nation.match(text) or last in ("and", "or") or rules.month.fullmatch(last):
                 continue
-            if " " not in text and rules.cut.match(body, span.end()):
+            dated = bare[:1].isdigit() and " " in text
+            if not dated and rules.cut.match(body, span.end()):
                 continue  # "the medieval Balkan states"
+            if last in ("a", "an") or (last[0].isupper() and last[-1].isalnum()):
+                continue  # "an ____ and statesman"; "Florida A&M ____"
+            if rules.care["most"].search(body[: span.start()]):
+                continue  # "the largest city in ____"
+            if re.match(r"[A-Z]+-[a-z]", text) or (
+                " of " in text and re.search(r"\bin (?:the )?$", body[: span.start()])
+            ):
+                continue  # "WTA-ranking"; "the valley of East Africa": in East Africa, too
             if any(
                 a < span.end() and span.start() < b and (a + 1, b - 1) != span.span()
                 for a, b in quoted
@@ -127,6 +143,8 @@ class Questions(Descriptions):
         after = after.split(";")[0]
         if len(after) > 110 and (comma := re.compile(r",(?!\d)").search(after, 40)):
             after = after[: comma.start()]
+        if len(text) < 2 or ";" in before or page.name in before + after:
+            return None  # "Émile", taken apart; half a sentence; "better known as" the same
         blank = phrases["blank"]
         named = self.pages.only(text)
         if rules.date.fullmatch(text):
@@ -141,18 +159,21 @@ class Questions(Descriptions):
             noun, bare = self.noun(named), re.sub(r"\b[Tt]he $", "", before)
             fits = re.search(phrases["before_page"], bare) and noun not in before.split()[-4:]
             fits = fits and (" " in text or self.pages.related(page, named))
+            fits = fits and (named.group != "work" or before.endswith('"'))  # an album of a band
             asked = blank["page"].format(k=noun) if fits else ""
         else:
-            told = rules.group(text)[0] in ("", "person")  # not "by Hebei Province"
+            told = " " in text and rules.group(text)[0] in ("", "person")  # not "by Hebei Province"
             asked = blank["person"] if told and re.search(phrases["before_person"], before) else ""
         before = re.sub(rf"\b(?:{'|'.join(rules.definite)})$", "", before, flags=re.I)
         if not after and re.fullmatch(rf" ?(?:{phrases['is']})(?: an?)? ", before):
             return None  # "Navajo are an …"
         if not before.startswith((" ", ",")):
             before = " " + before
-        short = (rules.care[each].sub("", text) for each in ("compass", "landform", "prefixed"))
+        care = ("compass", "landform", "prefixed", "formal")
+        short = (rules.care[each].sub("", text) for each in care)
         answers = tuple(dict.fromkeys((text, *filter(None, short))))  # "Greek": "Ancient Greek"
-        if asked and self.rng.random() < 0.75:
+        on = rules.care["on"].fullmatch(asked) and before.endswith(" in ")
+        if asked and not on and not LISTED.match(after) and self.rng.random() < 0.75:
             question = self.sentence(f"{subject}{before}{asked}{after}?")
             return Item(question, answers, (page,), "asked")
         if (before + after).count('"') % 2:
@@ -201,20 +222,21 @@ class Questions(Descriptions):
 
     def _through(self, link: Hop, subject: str | None) -> str:
         """The linked page as the first one has it: "the director of Heat"."""
-        forms = self.rules.relations[link.fact.relation].noun
+        forms, kind = self.rules.relations[link.fact.relation].noun, self.noun(link.to)
+        if any(f" {kind} " in form for form in forms):  # "the director who directed"
+            forms = tuple(form for form in forms if "{k}" not in form)
         if subject and link.page.group == "work" and self.rng.random() < 0.4:
             noun = self.noun(link.page)
             subject = subject if noun in subject else f"the {noun} {subject}"
-        return self.form(forms, S=subject or "", k=self.noun(link.to)) if subject else ""
+        return self.form(forms, S=subject, k=kind) if subject and forms else ""
 
     def bridge(self, link: Hop) -> Item | None:
         """Ask for a fact of a page that is told by its relation to another."""
         through = self._through(link, self.subject(link.page))
-        fact = self.fact(link.to, "occupation")
+        fact = self.fact(link.to, told=True)
         if not through or fact is None:
             return None
-        ask = self.rules.relations[fact.relation].ask
-        question = self.form(ask, S=through, k=self.noun(link.to))
+        question = self.asking(fact, link.to, through)
         return Item(
             self.sentence(question),
             self.answers(link.to, fact),
@@ -225,14 +247,13 @@ class Questions(Descriptions):
 
     def chain(self, link: Hop, after: Hop) -> Item | None:
         """Ask for a fact of the third page along two links."""
-        fact = self.fact(after.to, "occupation")
+        fact = self.fact(after.to, told=True)
         through = self._through(link, self.subject(link.page))
         if not through or fact is None or after.to is link.page:
             return None
-        forms = self.rules.relations[after.fact.relation].noun
-        through = self.form(forms, S=through, k=self.noun(after.to))
-        ask = self.rules.relations[fact.relation].ask
-        question = self.form(ask, S=through, k=self.noun(after.to))
+        if not (through := self._through(after, through)):
+            return None
+        question = self.asking(fact, after.to, through)
         pages = (link.page, link.to, after.to)
         return Item(
             self.sentence(question), self.answers(after.to, fact), pages, "chain", fact.relation
@@ -242,16 +263,17 @@ class Questions(Descriptions):
         """Repeat a sentence without a name in it, and ask for a fact of the page of that name, or
         of the page that follows it."""
         last = after.to if after else mention.to
-        subject, fact = self.subject(mention.page), self.fact(last, "occupation")
+        subject, fact = self.subject(mention.page), self.fact(last, told=True)
+        if subject and mention.sentence == mention.page.about:  # it tells the type
+            subject = self.name(mention.page)
         clause = self._without_name(mention, subject) if subject else ""
         if not clause or fact is None or last is mention.page:
             return None
         noun = self.noun(mention.to)
         told = f"this {noun}"
-        if after:
-            forms = self.rules.relations[after.fact.relation].noun
-            told = self.form(forms, S=told, k=self.noun(after.to))
-        ask = self.form(self.rules.relations[fact.relation].ask, S=told, k=self.noun(last))
+        if after and not (told := self._through(after, told)):
+            return None
+        ask = self.asking(fact, last, told)
         question = self.sentence(f"{clause}. {ask[0].upper()}{ask[1:]}")
         pages = (mention.page, mention.to, *((last,) if after else ()))
         rule = "chain" if after else "sentence"
@@ -278,6 +300,10 @@ class Questions(Descriptions):
             return ""
         if (before + after).count('"') % 2 or self.rules.cut.match(after):
             return ""  # cut within a title; "the James Franco project"
+        if self.rules.care["attaches"].match(after) or self.rules.care["fellows"].search(before):
+            return ""  # "an actor about paramedics"; "kings Joe Frazier and an activist"
+        if any(word.startswith(noun[:4]) for word in before.lower().split()[-3:]):
+            return ""  # "directed by a director"
         clause = subject + (before if before.startswith((" ", ",")) else f" {before}").rstrip()
         return f"{clause} {self.article(noun)}{after}"
 
@@ -307,6 +333,8 @@ class Questions(Descriptions):
         noun, year = self.noun(link.page), self._year(link.page)
         if noun in self.rules.vague or (link.page.group == "work" and not year):
             return None
+        if link.fact.relation == "performer":
+            return None  # one of many songs of a year
         told = (
             f"{year}{link.page.nation} {noun} {clause}"
             if link.page.nation
@@ -333,9 +361,9 @@ class Questions(Descriptions):
             return None
         if self.pages.stating(page, one) & self.pages.stating(page, two) != {page.title}:
             return None
-        question = self.form(
-            self.rules.phrases["both"], k=told + self.noun(page), both=self._clauses((one, two))
-        )
+        if not (both := self._clauses(page, (one, two))):
+            return None
+        question = self.form(self.rules.phrases["both"], k=told + self.noun(page), both=both)
         return Item(self.sentence(question), (page.name,), (page,), "intersection")
 
     # -- comparisons -----------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from searchgym import __version__
 from searchgym.rl.recipe_files import recipe_files
 from searchgym_agents.law import law
 
-from . import api, contents, laboratory, leaderboard, notebooks
+from . import api, collapse, contents, laboratory, leaderboard, notebooks
 from .links import broken
 from .scores import WEIGHTS
 
@@ -126,6 +126,7 @@ def environment_of_templates() -> Any:
     jinja.globals |= {
         "environments": contents.environments(),
         "leaderboard": leaderboard.markdown,
+        "collapse": collapse.page,
         "laboratory": laboratory.tables,
         "lab_heads": laboratory.heads(),
         "law": law.stored_results,

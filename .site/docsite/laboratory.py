@@ -13,7 +13,7 @@ from searchgym_agents.lab.orderings.verdicts import VERDICTS
 from searchgym_agents.lab.results import load, stored
 from searchgym_agents.law import law
 
-from . import lab_figures
+from . import collapse, lab_figures
 
 
 @cache
@@ -87,6 +87,8 @@ def draw(folder: Path) -> None:
     ]  # fmt: skip
     if (result := law.stored_results()) is not None:
         figures.append(("law", law.figure(law.played(result), result["finding"])))
+    if (made := collapse.result()) is not None:
+        figures.append(("collapse", collapse.figure(made)))
     for name, figure in figures:
         (folder / name).mkdir(parents=True, exist_ok=True)
         for scheme in ("light", "dark"):

@@ -85,13 +85,18 @@ class Finding(NamedTuple):
     def text(self) -> str:
         """Cause, evidence and remedy, as a warning says them."""
         cause = CAUSES[self.cause]
-        return f"{self.cause}: {cause.meaning} ({self.evidence}). {cause.remedy}"
+        return f"{self.cause}: {cause.meaning} ({self.evidence}). {cause.remedy} ({self.page})"
+
+    @property
+    def page(self) -> str:
+        """The place in the documentation."""
+        return f"{PAGE}#{self.cause}"
 
     def row(self) -> dict[str, Any]:
         """The finding as JSON values, with meaning, page and remedy."""
         cause = CAUSES[self.cause]
         return {**self._asdict(), "meaning": cause.meaning, "evidence": self.evidence,
-                "page": f"{PAGE}#{self.cause}", "remedy": cause.remedy}  # fmt: skip
+                "page": self.page, "remedy": cause.remedy}  # fmt: skip
 
 
 class CollapseMonitor:

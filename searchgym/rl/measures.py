@@ -51,6 +51,7 @@ def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
     outcomes = [e.parts or {} for e in episodes if e.phase == "done"]
     logp = [_sampled_logp(m) for m, _ in sound]
     tokens = sum(map(len, logp))
+    mean = rewards.mean()
     return {
         **counts,
         "reward": float(known.mean()) if len(known) else float("nan"),
@@ -72,7 +73,7 @@ def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
         "foreign_tokens": _foreign_tokens([m for m, _ in sound]),
         **{name: value for name, value in (
             ("em_correlation", _em_correlation(sound)),
-            ("truncated_reward", _mean([r for m, r in sound if m.episode.truncated])),
+            ("truncated_gain", _mean([r for m, r in sound if m.episode.truncated]) - mean),
         ) if value == value},
     }  # fmt: skip
 

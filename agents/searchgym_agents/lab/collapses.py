@@ -95,9 +95,9 @@ def verbosity(outcome: Outcome) -> float:
     return sum(len(turn.text) for turn in outcome.turns) / 100
 
 
-def seen_answer(outcome: Outcome) -> float:
-    """1 if a gold passage was shown, whatever the answer is."""
-    return float(outcome.evidence_found > 0)
+def form(outcome: Outcome) -> float:
+    """1 for two searches and an answer, whatever they are: the form of a demonstration."""
+    return float(outcome.answered and outcome.searches == 2)
 
 
 def hits(outcome: Outcome) -> float:

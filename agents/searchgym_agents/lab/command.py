@@ -1,5 +1,5 @@
-"""``searchgym lab``: what training methods' gradients are worth, how fast each one learns, and
-which published orderings hold."""
+"""``searchgym lab``: what training methods' gradients are worth, how fast each one learns, which
+published orderings hold, and collapses made on purpose."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from searchgym.cli.output import (
     progress,
     say,
 )
-from searchgym.errors import CardError
+from searchgym.errors import CardError, check_known
 
 _NOISE = re.compile(r" ±\S*\d|\s\(own [^()]*\)")
 _WIDE = 110
@@ -40,6 +40,8 @@ app = typer.Typer()
         "searchgym lab --stored --learn",
         "searchgym lab --orderings slate-variance",
         "searchgym lab --stored --orderings",
+        "searchgym lab --collapse no_search",
+        "searchgym lab --stored --collapse",
     )
 )
 def lab(
@@ -53,6 +55,9 @@ def lab(
     ] = False,
     orderings: Annotated[
         bool, typer.Option("--orderings", help="Test published orderings of methods instead.")
+    ] = False,
+    collapse: Annotated[
+        bool, typer.Option("--collapse", help="Make trainings collapse, and mend them, instead.")
     ] = False,
     minutes: Annotated[
         float | None, typer.Option(help="With --orderings: begin no piece after so many.")
@@ -71,7 +76,10 @@ def lab(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Trainings of each method, with --learn. Default: 5."),
+        typer.Option(
+            min=1,
+            help="Trainings of each method with --learn (default: 5) or cause with --collapse (1).",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -84,7 +92,8 @@ def lab(
 
     Takes minutes: rows are kept in --out as they are made. With --learn, a language model of a
     hundred thousand parameters is trained by each method instead. With --orderings, what papers
-    found of two methods is measured again, and the table says whether it holds here.
+    found of two methods is measured again, and the table says whether it holds here. With
+    --collapse, small trainings collapse for the causes that are named, and again with the remedy.
     """
     from . import learning_bench
     from . import learning_results as learnt
@@ -96,6 +105,11 @@ def lab(
 
     if every and methods:
         raise CardError("name methods or give --all, not both")
+    if collapse:
+        if learn or every or orderings:
+            raise CardError("--collapse goes with names, --seeds, --out, --stored and --json")
+        _collapses(methods, out, seeds, stored, as_json)
+        return
     if orderings:
         if learn or every:
             raise CardError("--orderings goes with names, --minutes, --out, --stored and --json")
@@ -175,3 +189,34 @@ def _orderings(
         return
     print_table("Published orderings, tested here", lines(result, names))
     say(LEGEND)
+
+
+def _collapses(
+    names: list[str] | None, out: Path | None, seeds: int | None, stored: bool, as_json: bool
+) -> None:
+    """Reproduce collapses, or take the shipped result, and print the table."""
+    from .collapse_results import KIND, LEGEND, SEEDS, figures, lines, measure
+    from .collapses import declared
+    from .results import load
+    from .results import stored as shipped
+
+    wanted = list(names or declared())
+    check_known("collapse", declared(), *wanted)
+    if stored:
+        result = load(shipped(KIND), KIND)
+        if names:
+            kept = {name: entry for name, entry in result[KIND].items() if name in names}
+            result = {**result, KIND: kept}
+    else:
+        first = SEEDS[0]
+        with progress("reproducing", len(wanted), "causes") as bar:
+            result = measure(
+                wanted, out, seeds=range(first, first + (seeds or 1)), progress=lambda name: bar(1)
+            )
+    if as_json:
+        print_json(result)
+        return
+    print_table("Collapses made on purpose, and mended", lines(result))
+    say(LEGEND)
+    told = {name: value for name, value in figures(result).items() if value is not None}
+    say("; ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in told.items()))

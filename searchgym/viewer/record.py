@@ -152,17 +152,30 @@ def checked(record: Record) -> Record:
              ("end", record.end), ("answer", record.answer), ("family", record.family),
              ("agent", record.agent)]  # fmt: skip
     texts += [("answers", answer) for answer in record.answers]
-    for turn in record.turns:
-        texts += [("text", turn.text), ("action", turn.action), ("detail", turn.detail)]
-        texts += [("observation", observation.text) for observation in turn.observations]
-        texts += [("passage", text) for hit in turn.hits for text in (hit.id, hit.text)]
+    texts += [("evidence", passage) for passage in record.evidence]
+    places: list[tuple[str, object]] = []
     whole = [("hops", record.hops), ("step", record.step)]
     numbers = [("reward", record.reward), ("recall", record.recall), *record.parts.items()]
-    for kind, told, values in (
-        (str, "text", texts), (int, "whole number", whole), ((int, float), "number", numbers)
+    said = list(record.prompt)
+    for turn in record.turns:
+        texts += [("text", turn.text), ("action", turn.action), ("detail", turn.detail)]
+        texts += [("role", turn.role), *(("tool", tool) for tool in turn.tools)]
+        texts += [("passage", text) for h in turn.hits for text in (h.id, h.title, h.text, h.url)]
+        places += [("turn's number", turn.number), ("context", turn.context)]
+        numbers += [("score", hit.score) for hit in turn.hits]
+        numbers += [("reward", turn.reward), ("advantage", turn.advantage), *turn.parts.items()]
+        said += turn.observations
+    texts += [("observation", text) for each in said for text in (each.kind, each.text)]
+    for token in (token for row in record.tokens for token in row):
+        texts.append(("token", token.text))
+        whole.append(("token's turn", token.turn))
+        numbers += [("token's number", token.logp), ("token's number", token.advantage)]
+    for kind, told, values, may_lack in (
+        (str, "text", texts, False), (int, "whole number", places, False),
+        (int, "whole number", whole, True), ((int, float), "number", numbers, True),
     ):  # fmt: skip
         for name, value in values:
-            if not isinstance(value, kind) and (value is not None or kind is str):
+            if not isinstance(value, kind) and not (may_lack and value is None):
                 raise TypeError(f"{name} is no {told}: {value!r:.80}")
     return record
 

@@ -204,6 +204,31 @@ def test_a_broken_record_is_named(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("turns", 0, "number"), None), (("turns", 0, "context"), "x"),
+        (("turns", 0, "reward"), [1]), (("turns", 0, "reward_parts"), [1]),
+        (("turns", 0, "reward_parts"), {"em": "x"}), (("turns", 0, "role"), 7),
+        (("segments", 0, "text"), 7), (("segments", 0, "kind"), None), (("parts",), {"em": [1]}),
+    ],
+)  # fmt: skip
+def test_a_record_of_other_types_is_broken(
+    tmp_path: Path, place: tuple[Any, ...], value: object
+) -> None:
+    record = Trajectory.of(play(episode(TASKS[1]), "<answer> x </answer>")).to_json()
+    inner: Any = json.loads(json.dumps(record))
+    path = lines(tmp_path / "a.jsonl", inner)
+    read(path)
+    *before, last = place
+    changed = inner
+    for name in before:
+        inner = inner[name]
+    inner[last] = value
+    with pytest.raises(DataError, match="not a record of searchgym"):
+        read(lines(tmp_path / "a.jsonl", changed))
+
+
 def test_a_line_that_is_still_being_written_is_left(tmp_path: Path) -> None:
     good = json.dumps(Trajectory.of(play(episode(TASKS[1]), "<answer> x </answer>")).to_json())
     path = tmp_path / "a.jsonl"

@@ -170,6 +170,16 @@ $(GPU_STAMP): pyproject.toml
 		done; }
 	@touch $@
 
+# A machine without a network: carry what is listed here, then make gpu WHEELS=folder.
+.PHONY: gpu-wheels
+gpu-wheels: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.gpu.wheels ".[gpu,llm,gguf]" hatchling editables \
+		--out build/gpu-wheels.txt
+
+ifneq ($(WHEELS),)
+gpu: export PIP_NO_INDEX = 1
+gpu: export PIP_FIND_LINKS = $(abspath $(WHEELS))
+endif
 gpu: $(if $(GPU_PYTHON),,$(GPU_STAMP)) ## What a GPU gives, in ten minutes: build/gpu.json
 	$(or $(GPU_PYTHON),$(GPU_VENV)/bin/python) -m tests.benchmarks.gpu --minutes 10 \
 		--out build/gpu.json $(ARGS)

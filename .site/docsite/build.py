@@ -22,6 +22,7 @@ from typing import Any
 from searchgym import __version__
 from searchgym.rl.recipe_files import recipe_files
 from searchgym_agents.law import law
+from searchgym_agents.speedrun import record as speedrun
 
 from . import api, collapse, contents, laboratory, leaderboard, notebooks
 from .links import broken
@@ -130,6 +131,7 @@ def environment_of_templates() -> Any:
         "laboratory": laboratory.tables,
         "lab_heads": laboratory.heads(),
         "law": law.stored_results,
+        "speedrun": speedrun,
         "board": contents.board(),
         "api": api.modules(),
         "research": RESEARCH,

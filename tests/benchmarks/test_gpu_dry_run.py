@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.gpu import __main__ as command
-from tests.benchmarks.gpu import learning, peak, tables, world
+from tests.benchmarks.gpu import learning, peak, tables, wheels, world
 from tests.benchmarks.gpu.models import flops, random_model
-from tests.benchmarks.gpu.setting import attempted, failures
+from tests.benchmarks.gpu.setting import attempted, failures, reasons
 
 pytestmark = pytest.mark.contract
 
-CPU = ["--dry-run", "--device", "cpu", "--minutes", "2"]
+CPU = ["--dry-run", "--device", "cpu", "--minutes", "2", "--learning-minutes", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,61 @@ def test_learning(found: dict[str, Any]) -> None:
         assert min(entry["rollout_s"], entry["update_s"], entry["written"]) > 0
 
 
+def test_what_is_not_measured_says_why(found: dict[str, Any]) -> None:
+    """On this machine: kernels for GPUs, and what is not installed."""
+    told = dict(reasons(found["parts"]))
+    if find_spec("vllm") is None:
+        assert told["vllm"] == "vllm is not installed"
+    faiss = "vectors: faiss" if find_spec("faiss") is None else "vectors: faiss, GPU"
+    assert "faiss" in told[faiss]
+    assert all(told.values())
+
+
+def test_learning_has_time_of_its_own(tmp_path: Path) -> None:
+    """As much as was asked for, whatever the other parts left."""
+    seen: list[float] = []
+
+    def part(setting: Any) -> Any:
+        seen.append(setting.left)
+        return {"curve": []}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "part", part)
+        more = ["--only", "learning", "--learning-minutes", "9", "--out", str(tmp_path / "g.json")]
+        assert command.main([*CPU, *more]) == 0
+    assert 500 < seen[0] <= 540
+
+
+def test_a_list_of_wheels_is_one_that_pip_takes(tmp_path: Path) -> None:
+    """Of wheels in a folder, without a network: what is listed can be downloaded by its hashes."""
+    import subprocess
+    import sys
+    import zipfile
+
+    shelf, out = tmp_path / "shelf", tmp_path / "list.txt"
+    shelf.mkdir()
+    for name, needs in (("aa", "Requires-Dist: bb\n"), ("bb", "")):
+        with zipfile.ZipFile(shelf / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+            info = f"{name}-1.0.dist-info"
+            about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}"
+            wheel.writestr(f"{info}/METADATA", about)
+            wheel.writestr(
+                f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            )
+            wheel.writestr(f"{info}/RECORD", "")
+    alone = ["--pip=--no-index", f"--pip=--find-links={shelf}"]
+    assert wheels.main(["aa", *alone, "--out", str(out)]) == 0
+    assert [line.split(" --hash=sha256:")[0] for line in out.read_text().splitlines()] == [
+        "aa==1.0", "bb==1.0",
+    ]  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes",
+         "--no-index", f"--find-links={shelf}", "-r", out, "-d", tmp_path / "got"], check=True,
+    )  # fmt: skip
+    assert len(list((tmp_path / "got").iterdir())) == 2
+    assert wheels.main(["absent", *alone, "--out", str(out)]) == 1
+
+
 def test_tables_fit(found: dict[str, Any]) -> None:
     for name, report in found["parts"].items():
         assert max(map(len, "\n".join(tables.lines(name, report)).splitlines())) <= 80
@@ -106,7 +161,10 @@ def test_a_model_that_was_asked_for_is_not_replaced(tmp_path: Path) -> None:
     assert "EngineError" in report["parts"]["learning"]["error"]
 
 
-@pytest.mark.parametrize("wrong", [["--only", "rollout"], ["--sizes", "7b"], ["--minutes", "0"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [["--only", "rollout"], ["--sizes", "7b"], ["--minutes", "0"], ["--learning-minutes", "-1"]],
+)
 def test_wrong_options(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.arguments(wrong)

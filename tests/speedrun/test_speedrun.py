@@ -84,6 +84,9 @@ def test_a_bar_that_is_not_reached_is_recorded_so(
     assert [point["questions"] for point in made["curve"]] == [7, 4, 7]
     assert (made["reached"], len(seen)) == (False, 3)
     assert check_record(tmp_path / "record.json")[1] == []
+    short = run("scorer", Plan(0, tmp_path / "short", QUICK), every=1, seconds=1e-9)
+    assert [point["questions"] for point in short["curve"]] == [7]
+    assert not short["reached"]
 
 
 def test_a_language_model_runs_on_the_track_of_its_size(

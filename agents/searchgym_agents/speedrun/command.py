@@ -36,6 +36,9 @@ def speedrun(
     every: Annotated[
         int | None, typer.Option(min=1, help="Updates between two looks at the agent.")
     ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="Give up after so many seconds of the clock.")
+    ] = None,
     settings: Annotated[
         Settings, set_option("Change of the card's train table, as of 'searchgym train'.")
     ] = None,
@@ -68,7 +71,7 @@ def speedrun(
     else:
         folder = out or Path(f"runs/speedrun-{track}")
         record = run(
-            track, Plan(seed, folder, settings or (), model), every=every,
+            track, Plan(seed, folder, settings or (), model), every=every, seconds=seconds,
             report=lambda point: say(
                 f"{point['updates']:,} updates, {point['wall_s']:.0f} s, "
                 f"{point['processor_s']:.0f} s of processors: EM {point['em']:.3f} of "

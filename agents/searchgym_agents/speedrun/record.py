@@ -65,8 +65,8 @@ class Clock:
             ]
 
 
-class _ReachedError(Exception):
-    """Ends a training whose agent has reached the bar."""
+class _EndedError(Exception):
+    """Ends a training: the argument says whether the agent has reached the bar."""
 
 
 def held_out() -> SearchEnv:
@@ -79,6 +79,7 @@ def run(
     plan: Plan,
     *,
     every: int | None = None,
+    seconds: float | None = None,
     report: Callable[[Mapping[str, Any]], object] = lambda point: None,
 ) -> dict[str, Any]:
     """Train until the bar is reached or the track's budget is spent, and write
@@ -90,6 +91,7 @@ def run(
 
     Args:
         every: Updates between two looks; the track's by default.
+        seconds: Wall seconds of the clock after which the next look is the last.
         report: Told each point of the curve.
 
     Raises:
@@ -131,14 +133,15 @@ def run(
                      "f1": f1, "questions": len(result.rows)}  # fmt: skip
             curve.append(point)
             report(point)
-            if len(result.rows) == len(ids) and em >= BAR:
-                raise _ReachedError
+            reached = len(result.rows) == len(ids) and em >= BAR
+            if reached or (seconds is not None and wall >= seconds):
+                raise _EndedError(reached)
 
     try:
         chosen.train(plan, look, every or chosen.every)
         reached = False
-    except _ReachedError:
-        reached = True
+    except _EndedError as ended:
+        (reached,) = ended.args
     last = curve[-1]
     if last["questions"] < len(ids):  # the bar was far: the end is measured in full all the same
         result = evaluate(found["agent"], env, name="final", out=final, fresh=True)

@@ -6,8 +6,10 @@ import argparse
 import json
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import torch
 
 from . import handover, learning, peak, rollouts, served, tables, updates, vectors
 from .models import SIZES
-from .setting import Report, Setting, attempted, clean, failures
+from .setting import Report, Setting, attempted, clean, failures, reasons
 
 SHARES = {"machine": 0.1, "rollouts": 0.3, "updates": 0.45, "handover": 0.15, "vllm": 0.35,
           "vectors": 0.15,          "learning": 1.0}  # fmt: skip
@@ -35,6 +37,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         default=learning.DEFAULT,
         help="that learns: a folder, a name, or a size with random weights",
     )
+    parser.add_argument(
+        "--learning-minutes",
+        type=float,
+        help="for GRPO alone, on top of --minutes; default: what the other parts leave",
+    )
     parser.add_argument("--only", default=",".join(SHARES), help="parts, with commas between")
     parser.add_argument("--sizes", help=f"of {', '.join(SIZES)}; default: 135m,0.5b,1.5b")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -47,8 +54,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         for name in names:
             if name not in known:
                 parser.error(f"unknown {kind} {name!r}; known: {', '.join(known)}")
-    if options.minutes <= 0:
-        parser.error(f"--minutes must be positive, got {options.minutes:g}")
+    for name in ("minutes", "learning_minutes"):
+        if (given_minutes := getattr(options, name)) is not None and given_minutes <= 0:
+            option = name.replace("_", "-")
+            parser.error(f"--{option} must be positive, got {given_minutes:g}")
     return options
 
 
@@ -71,7 +80,10 @@ def run(options: argparse.Namespace, begun: float) -> Report:
         if name not in options.only:
             continue
         started = time.perf_counter()
-        report = attempted(partial(part, setting.until(SHARES[name])))
+        mine = setting.until(SHARES[name])
+        if name == "learning" and options.learning_minutes is not None:
+            mine = replace(mine, end=started + 60 * options.learning_minutes)
+        report = attempted(partial(part, mine))
         clean(device)
         found["parts"][name] = {**report, "part_s": time.perf_counter() - started}
         found["seconds"] = time.perf_counter() - begun
@@ -96,6 +108,8 @@ def main(given: Sequence[str] | None = None) -> int:
     failed = failures(found["parts"])
     print(f"\n{options.out}: {found.get('seconds', 0.0):.0f} s", end="")
     print(f", failed: {', '.join(failed)}" if failed else "")
+    for name, why in reasons(found["parts"]):
+        print("\n".join(textwrap.wrap(f"not measured: {name}: {why}", 80, subsequent_indent="  ")))
     return 1 if failed else 0
 
 

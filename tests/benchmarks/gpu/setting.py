@@ -118,6 +118,16 @@ def failures(report: Any, name: str = "") -> list[str]:
     return found
 
 
+def reasons(report: Any, name: str = "") -> list[tuple[str, str]]:
+    """Names of what was skipped, however deep, each with the reason."""
+    if not isinstance(report, dict):
+        return []
+    found = [(name, str(report["skipped"]))] if "skipped" in report else []
+    for key, value in report.items():
+        found += reasons(value, f"{name}: {key}" if name else str(key))
+    return found
+
+
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Let an attribute be another one for a while."""

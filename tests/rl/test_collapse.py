@@ -19,14 +19,14 @@ SOUND = {
 SICK: dict[str, list[dict[str, float]]] = {
     "no_signal": [{"frac_reward_zero_std": 1.0, "em": 0.0}, {"grad_norm": 0.0, "em": 0.0}],
     "all_invalid": [{"invalid": 1.0}],
-    "no_search": [{"searches": 0.05}, {"searches": 0.9, "em": 0.2}],
+    "no_search": [{"searches": 0.05}, {"searches": 0.9, "reward": 0.6}],
     "entropy_collapse": [{"entropy": 0.001, "em": 0.9}, {"entropy": 0.1}],
     "format_hacking": [{"reward": 0.8, "em_correlation": 0.2}],
     "length_blow_up": [
         {"completion_length": 200.0}, {"completion_length": 80.0, "reward": 0.4},
         {"truncated": 0.9},
     ],
-    "likelihood_displacement": [{"grad_norm": 20.0}, {"entropy": 2.0, "em": 0.1}],
+    "likelihood_displacement": [{"grad_norm": 20.0, "em": 0.2}, {"entropy": 2.0, "em": 0.1}],
     "search_addiction": [{"searches": 4.0, "reward": 0.9, "em": 0.2}],
     "repetition": [{"repetition": 0.6}, {"repetition": 0.1, "reward": 0.4}],
     "off_policy": [

@@ -16,14 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .errors import CardError, mistakes, unknown
-from .objects import bare_hint, from_spec, is_path, load_object, own_folder
+from .objects import bare_hint, is_path, own_folder
 from .plugins import plugin_folders, plugins
-from .utils.trust import registered_only, source_digest
-
-__all__ = [
-    "Card", "Kind", "card", "cards", "catalog", "from_spec", "load_object", "read_card",
-    "registered_only", "source_digest",
-]  # fmt: skip
 
 Kind = Literal["envs", "corpora", "agents"]
 _KEYS: Mapping[Kind, tuple[frozenset[str], frozenset[str]]] = {  # required, optional

@@ -9,15 +9,14 @@ from typing import Protocol, runtime_checkable
 
 import pytest
 
-from searchgym.cards import from_spec, load_object, registered_only, source_digest
 from searchgym.curricula import make_curriculum
 from searchgym.dialects import get_dialect
 from searchgym.engines import build_engine
 from searchgym.errors import CardError, DialectError, EngineError
 from searchgym.llms import build_generator
-from searchgym.objects import bare_hint, check_fits, is_path
+from searchgym.objects import bare_hint, check_fits, from_spec, is_path, load_object
 from searchgym.rl import REGISTRY, make
-from searchgym.utils.trust import check_sources, named_sources
+from searchgym.utils.trust import check_sources, named_sources, registered_only, source_digest
 
 from .small import CORPUS
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,6 @@ from ..types import Passage
 from ..worlds.values import formatter
 from ..worlds.world import World
 from .corpus import GeneratedCorpus
-from .prose import ProseRenderer
 from .render_forms import (
     NAME,
     SHORT,
@@ -295,7 +295,9 @@ def render(
     world, so that a proof of uniqueness over the world holds for the corpus.
     """
     _check_distractors(distractors)
-    make = ProseRenderer if world.schema.prose else PageRenderer
+    make: Any = PageRenderer
+    if world.schema.prose:
+        from .prose import ProseRenderer as make
     renderer = make(world, wording_seed=wording_seed, phrasing=phrasing, distractors=distractors)
     n = world.n_entities
     ids = PassageIds(world)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..cards import from_spec
 from ..errors import TaskError, unknown
+from ..objects import from_spec
 from ..plugins import Registry
 from ..types import Task
 from .context import Context

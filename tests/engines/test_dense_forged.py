@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from searchgym.cards import registered_only
 from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.dense.build import build_dense
@@ -22,6 +21,7 @@ from searchgym.errors import EngineError
 from searchgym.storage import file_digest
 from searchgym.types import Passage
 from searchgym.utils import trust
+from searchgym.utils.trust import registered_only
 
 from .tiny import tiny_encoder
 

@@ -9,13 +9,13 @@ import gymnasium as gym
 import pytest
 
 import searchgym  # noqa: F401  (registers the environments)
-from searchgym.cards import load_object
 from searchgym.dialects import get_dialect
 from searchgym.engines.graph.index import graph_index
 from searchgym.engines.registry import build_engine
 from searchgym.envs import SearchVectorEnv
 from searchgym.errors import CardError, EngineError
 from searchgym.kgs import kg_corpus, neighbours
+from searchgym.objects import load_object
 from searchgym.tools import TOOLS, ToolContext
 from searchgym.tools import make_tool as made_tool
 from searchgym.types import Call, CallContext, ToolCall

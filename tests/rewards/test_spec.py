@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from searchgym.cards import load_object
 from searchgym.errors import CardError
+from searchgym.objects import load_object
 from searchgym.rewards import MEASURES, REWARDS, Outcome, Reward
 from searchgym.rewards.registry import FINAL, MEASURED, PUBLIC, TURN
 

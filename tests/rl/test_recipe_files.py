@@ -16,9 +16,10 @@ import pytest
 import torch
 
 import searchgym.rl.advantages
-from searchgym.cards import cards, load_object
+from searchgym.cards import cards
 from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
+from searchgym.objects import load_object
 from searchgym.plugins import registered_in
 from searchgym.rl.critics import Critic
 from searchgym.rl.diagnostics import IdleOptionWarning

@@ -162,7 +162,9 @@ def write_source(folder: Path, *, run_notebooks: bool) -> None:
     for env in jinja.globals["environments"]:
         page = Path("envs", env["name"], "README.md")
         source.write(page, jinja.get_template("environment.md").render(env=env), page)
-    for path, text in notebooks.pages(ROOT, source.folder, run=run_notebooks):
+    for path, text in notebooks.pages(
+        ROOT, source.folder, run=run_notebooks, repository=repository()
+    ):
         source.write(path, text, path.with_suffix(".ipynb"))
     source.add_linked()
     shutil.copytree(HERE / "static", source.folder / "static")

@@ -30,13 +30,29 @@ def titles(root: Path) -> dict[str, str]:
     return headings
 
 
-def pages(root: Path, docs: Path, *, run: bool) -> Iterator[tuple[Path, str]]:
+COLAB = "https://colab.research.google.com"
+INSTALLS = "%pip install"
+"""In a notebook that brings what it needs, and so runs in Colab."""
+
+
+def badge(path: Path, repository: str) -> str:
+    """A badge that opens a notebook in Colab; "" where it does not install what it needs, or the
+    repository is not on GitHub."""
+    place = repository.removeprefix("https://github.com/")
+    if place == repository or INSTALLS not in path.read_text("utf-8"):
+        return ""
+    link = f"{COLAB}/github/{place}/blob/main/notebooks/{path.name}"
+    return f" [![Open in Colab]({COLAB}/assets/colab-badge.svg)]({link})"
+
+
+def pages(root: Path, docs: Path, *, run: bool, repository: str = "") -> Iterator[tuple[Path, str]]:
     """Each notebook as Markdown, relative to the site; its pictures are written into ``docs``.
 
     Args:
         root: The repository.
         docs: The folder of the site's sources.
         run: Execute notebooks that have no kept outputs; else those are shown without outputs.
+        repository: Its address, for badges.
     """
     import nbformat
     from nbconvert import MarkdownExporter
@@ -57,6 +73,7 @@ def pages(root: Path, docs: Path, *, run: bool) -> Iterator[tuple[Path, str]]:
         shutil.copyfile(path, docs / "notebooks" / path.name)
         run_or_not = "Executed copy" if shown is kept else "Copy, not run for this build,"
         note = f'*{run_or_not} of a notebook:* <a href="../{path.name}" download>download it</a>.'
+        note += badge(path, repository)
         head, _, rest = text.partition("\n")
         yield Path("notebooks", f"{path.stem}.md"), f"{head}\n\n{note}\n{_fenced(rest)}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -135,3 +136,13 @@ def test_docstrings_on_pages_hold_no_heads_of_sections() -> None:
     assert text == "Do it.\n\n`a`: One thing.<br>`b`: Two."
     for row in (*contents.tools(), *contents.engines(), *contents.rewards(), *contents.dialects()):
         assert not {"Args:", "Raises:", "Returns:"} & {*row["text"].split()}, row["name"]
+
+
+def test_a_notebook_that_installs_what_it_needs_has_a_badge() -> None:
+    folder = Path(__file__).resolve().parents[2] / "notebooks"
+    first, second = sorted(folder.glob("*.ipynb"))[:2]
+    ours = "https://github.com/someone/searchgym"
+    link = f"/github/someone/searchgym/blob/main/notebooks/{first.name}"
+    assert link in notebooks.badge(first, ours)
+    assert notebooks.badge(second, ours) == ""
+    assert notebooks.badge(first, "https://git.example/searchgym") == ""

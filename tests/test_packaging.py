@@ -85,6 +85,25 @@ def test_two_builds_elsewhere_and_later_are_the_same_bytes(tmp_path: Path) -> No
     assert found[0] == found[1]
 
 
+def test_what_containers_and_workflows_make_can_be_made() -> None:
+    """No container is built here: that their files name targets which there are, and that the
+    release's build is the one of ``make dist``, is what can be told."""
+    files = [ROOT / "Dockerfile", ROOT / ".devcontainer" / "devcontainer.json"]
+    files += sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    named = {
+        target
+        for file in files
+        for target in re.findall(r"\bmake ([\w./-]+)", file.read_text(encoding="utf-8"))
+    }
+    assert {".venv/.text", "test", "contracts"} <= named
+    for target in sorted(named - {"quickstart"}):
+        run("make", "-C", ROOT, "-n", target, "VENV=.venv", cwd=ROOT)
+    release = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    for said in ("git log -1 --format=%ct", "-m build", "--outdir dist"):
+        assert said in release
+        assert said in run("make", "-C", ROOT, "-n", "dist", cwd=ROOT) or "%ct" in said
+
+
 MOST_MB, MOST_S = 200, 60
 """Megabytes of a core installation, and seconds until the README's ten lines have run."""
 

@@ -39,7 +39,7 @@ UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 """Head of a page that search leaves out."""
 RESEARCH = {
     "candidate": "The candidate agent", "smollm": "SmolLM2", "smollm-gpu": "SmolLM2 on a GPU",
-    "reader": "The reader", "knower": "The knower",
+    "qwen05": "Qwen2.5 of half a billion",    "reader": "The reader", "knower": "The knower",
 }  # fmt: skip
 """Agents whose pages are studies."""
 _LINK = re.compile(r"(\]\()([^][)#\s:]++)((?:#[^)\s]*+)?\))")

@@ -51,7 +51,7 @@ class TrainOptions:
     """Options of a training."""
 
     model: Annotated[str | None, typer.Option(rich_help_panel=_LM)] = None
-    """Model to train: a folder, a name of 'searchgym models' (smollm2-135m), or a hub name."""
+    """Model to train: a folder, a GGUF file, a name of 'searchgym models', or a hub name."""
     env: Annotated[str | None, typer.Option(rich_help_panel=_LM)] = None
     """Environment to train in; several, and texts: -s env=[…]. Default: SearchQA-v0."""
     steps: Annotated[int | None, typer.Option(min=1, rich_help_panel=_LM)] = None

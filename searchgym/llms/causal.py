@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -> tuple[Any, Any]:
-    """Load a model, in evaluation mode, and its tokenizer from a folder, a name of
+    """Load a model, in evaluation mode, and its tokenizer from a folder, a GGUF file, a name of
     :data:`~searchgym.llms.models.MODELS` or a hub name. Of a PEFT folder the adapter is merged into
     the model that it names.
 

@@ -131,7 +131,7 @@ def load_policy(
     names, else in the tokenizer's chat template, else as plain text.
 
     Args:
-        folder: The folder, or a name of ``searchgym models``.
+        folder: The folder, a GGUF file, or a name of ``searchgym models``.
         max_tokens, temperature, top_p, top_k: Sampling of each turn, see
             :class:`~searchgym.llms.base.Sampling`.
         stop: Strings that end a turn, besides the dialect's.

@@ -77,10 +77,13 @@ def shop(gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return folder
 
 
-def test_a_gguf_file_becomes_the_model_it_was_made_of(gguf_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_a_gguf_file_becomes_the_model_it_was_made_of(kind: str, tmp_path: Path) -> None:
+    gguf_file = write_gguf(tmp_path / "tiny.gguf", kind=kind)
     folder = to_folder(gguf_file, tmp_path / "model")
     made, tokenizer = load(str(folder), "cpu", "float32")
-    own = tiny()
+    own = tiny(kind=kind)
+    assert any("bias" in name for name in own.state_dict()) == (kind == "qwen2")
     # GGUF keeps positions' frequencies as a number of its own; weights are the same to the bit
     for name, weight in own.state_dict().items():
         assert torch.equal(weight, made.state_dict()[name]), name

@@ -1,4 +1,4 @@
-"""A random Llama of a few thousand parameters, as a GGUF file."""
+"""A random Llama or Qwen2 of a few thousand parameters, as a GGUF file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
@@ -15,19 +15,21 @@ TEMPLATE = (
 )
 
 
-def tiny(context: int = 128, layers: int = 2) -> LlamaForCausalLM:
-    """A random Llama with grouped heads, in numbers that bfloat16 holds exactly."""
+def tiny(context: int = 128, layers: int = 2, kind: str = "llama") -> Any:
+    """A random model with grouped heads, in numbers that bfloat16 holds exactly."""
     torch.manual_seed(7)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=260, hidden_size=32, intermediate_size=48, num_hidden_layers=layers,
+    model = AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(
+            kind, vocab_size=260, hidden_size=32, intermediate_size=48, num_hidden_layers=layers,
             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=context,
             tie_word_embeddings=True, rope_theta=10_000.0, rms_norm_eps=1e-5,
             bos_token_id=258, eos_token_id=259, pad_token_id=259,
         )
     )  # fmt: skip
     with torch.no_grad():
-        for p in model.parameters():
+        for name, p in model.named_parameters():
+            if name.endswith("bias"):  # they begin at 0
+                p.normal_()
             p.copy_(p.bfloat16().float())
     return model.eval()
 
@@ -50,7 +52,7 @@ def rotated(weight: torch.Tensor, heads: int) -> np.ndarray[Any, Any]:
 
 def write_gguf(
     path: Path, context: int = 128, layers: int = 2, kinds: tuple[str, ...] = ("F32",),
-    output: np.ndarray[Any, Any] | None = None,
+    output: np.ndarray[Any, Any] | None = None, kind: str = "llama",
 ) -> Path:  # fmt: skip
     """Write :func:`tiny`, with a byte tokenizer and a chat template, as llama.cpp keeps it.
 
@@ -58,9 +60,9 @@ def write_gguf(
     beside it: ``output``, else the embedding again."""
     import gguf
 
-    model = tiny(context, layers)
+    model = tiny(context, layers, kind)
     config = model.config
-    writer = gguf.GGUFWriter(str(path), "llama")
+    writer = gguf.GGUFWriter(str(path), kind)
     writer.add_block_count(layers)
     writer.add_context_length(context)
     writer.add_embedding_length(32)
@@ -92,18 +94,20 @@ def write_gguf(
     }
     with torch.no_grad():
         embedding = model.model.embed_tokens.weight.numpy()
-        for name, kind in zip(("token_embd", "output"), kinds, strict=False):
+        for name, stored in zip(("token_embd", "output"), kinds, strict=False):
             array = embedding if output is None or name == "token_embd" else output
-            how = gguf.GGMLQuantizationType[kind]
+            how = gguf.GGMLQuantizationType[stored]
             writer.add_tensor(f"{name}.weight", gguf.quants.quantize(array, how), raw_dtype=how)
         writer.add_tensor("output_norm.weight", model.model.norm.weight.numpy())
         for i, layer in enumerate(model.model.layers):
             parts = dict(layer.named_parameters())
             for ours, theirs in names.items():
                 weight = parts[f"{ours}.weight"]
-                if ours.endswith("q_proj"):
+                if f"{ours}.bias" in parts:
+                    writer.add_tensor(f"blk.{i}.{theirs}.bias", parts[f"{ours}.bias"].numpy())
+                if kind == "llama" and ours.endswith("q_proj"):
                     array = rotated(weight, config.num_attention_heads)
-                elif ours.endswith("k_proj"):
+                elif kind == "llama" and ours.endswith("k_proj"):
                     array = rotated(weight, config.num_key_value_heads)
                 else:
                     array = weight.numpy()

@@ -35,6 +35,23 @@ def test_nothing_heavy_is_imported() -> None:
     assert python(code) == "[]"
 
 
+def test_everything_is_listed_and_recipes_are_shown_without_torch() -> None:
+    code = """
+import sys
+sys.modules["torch"] = None
+from searchgym.__main__ import main
+for line in ["list"], ["show", "grpo"]:
+    sys.argv = ["searchgym", *line]
+    try:
+        failed = main()
+    except SystemExit as ended:
+        failed = ended.code
+    assert not failed, line
+print("ok")
+"""
+    assert python(code).endswith("ok")
+
+
 def test_no_connection_is_opened() -> None:
     code = """
 import socket

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
@@ -322,7 +323,10 @@ def _recipe(name: str) -> tuple[dict[str, Any], str]:
     facts = {"id": name, "kind": "recipes", "summary": doc.summary, "source": doc.source}
     parts = {"Formula": doc.formula, "Ours": doc.ours, "Notes": doc.notes, "Results": doc.results}
     text = "\n\n".join(f"**{title}:** {part}" for title, part in parts.items() if part)
-    return {**facts, **read(name), "changes nothing": _idle(name)}, text
+    facts |= read(name)
+    if find_spec("torch") is not None:
+        facts["changes nothing"] = _idle(name)
+    return facts, text
 
 
 def _idle(name: str) -> list[str]:

@@ -167,7 +167,7 @@ def transfer(
         say(f"no rung {plan.reference!r} here: transfer ratios need it")
     options = overrides(of_agents, "agent.temperature=0.7")
     players, ready = _players(names, cards, options, plan, of_training)
-    say(f"{len(ladder.rungs)} rungs, {len(players)} agents each; a rung's passages are indexed "
+    say(f"rungs: {len(ladder.rungs)}, agents: {len(players)}; a rung's passages are indexed "
         "first, which takes longer than to play; --rungs chooses")  # fmt: skip
     with progress("indexing") as bar:  # one for all: many short ones would never tell anything
 

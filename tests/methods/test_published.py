@@ -33,7 +33,6 @@ from searchgym_agents.methods.answer_rewards import (
     set_f1,
     smoothed_mean,
 )
-from searchgym_agents.methods.clip_delta import of_turns
 from searchgym_agents.methods.evidence_rewards import (
     CGrpo,
     connected_share,
@@ -41,6 +40,7 @@ from searchgym_agents.methods.evidence_rewards import (
     weighted_share,
 )
 from searchgym_agents.methods.search_costs import Calls, Costs, Fathom, frugal, query_score
+from searchgym_agents.methods.turn_rewards import of_turns
 from tests.small import PASSAGES, TASKS, episode, play
 
 FULL = "search_r1+parallel+judge+delegate+access"

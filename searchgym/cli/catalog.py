@@ -17,7 +17,7 @@ import gymnasium as gym
 import typer
 
 from ..cards import Card, cards, read_card
-from ..errors import CardError, SearchGymError, unknown
+from ..errors import CardError, MissingExtraError, SearchGymError, unknown
 from ..objects import load_known
 from ..plugins import Registry, register
 from .agents import contestant
@@ -91,16 +91,16 @@ def engines() -> Rows:
     """Every engine by name."""
     from ..engines.registry import ENGINES
 
-    return [
-        {"id": name, "summary": _summary(_module(maker) if isinstance(maker, str) else maker)}
-        for name, maker in ENGINES.items()
-    ]
+    def module(maker: object) -> object:
+        return _module(maker) if isinstance(maker, str) else maker
+
+    return [{"id": name, "summary": _summary_of(module, made)} for name, made in ENGINES.items()]
 
 
 def registered(registry: str) -> Rows:
     """Every item of a registry by name; ``registry`` is its import path."""
     items = load_known(registry)
-    return [{"id": name, "summary": _summary(load_known(item))} for name, item in items.items()]
+    return [{"id": name, "summary": _summary_of(load_known, one)} for name, one in items.items()]
 
 
 def dialects() -> Rows:
@@ -162,6 +162,14 @@ TITLES = {
 
 def _module(where: str) -> Any:
     return importlib.import_module(where.partition(":")[0])
+
+
+def _summary_of(load: Callable[[Any], object], entry: object) -> str:
+    """The summary of what an entry stands for, or which package it needs that is not here."""
+    try:
+        return _summary(load(entry))
+    except MissingExtraError as missing:
+        return str(missing)
 
 
 def _summary(thing: object) -> str:
@@ -320,7 +328,9 @@ def _recipe(name: str) -> tuple[dict[str, Any], str]:
 
     doc = document(name)
     assert doc is not None  # every shipped recipe has one
-    facts = {"id": name, "kind": "recipes", "summary": doc.summary, "source": doc.source}
+    facts: dict[str, Any] = {
+        "id": name, "kind": "recipes", "summary": doc.summary, "source": doc.source,
+    }  # fmt: skip
     parts = {"Formula": doc.formula, "Ours": doc.ours, "Notes": doc.notes, "Results": doc.results}
     text = "\n\n".join(f"**{title}:** {part}" for title, part in parts.items() if part)
     facts |= read(name)

@@ -1,4 +1,4 @@
-"""Build the documentation site: ``python -m docsite.build [--out build/site]``.
+"""Build the documentation site: ``python -m docsite.build [--out build/site] [--versions DIR]``.
 
 The pages of ``pages/`` are templates; those of the catalogue and the notebooks are taken from where
 they are. All are written into one folder in the repository's own layout, so that links between them
@@ -8,6 +8,7 @@ hold, and MkDocs turns that folder into the site. Nothing is fetched, then or wh
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -144,8 +145,9 @@ def environment_of_templates() -> Any:
     return jinja
 
 
-def write_source(folder: Path, *, run_notebooks: bool) -> None:
-    """Write everything that MkDocs reads into ``folder``."""
+def write_source(folder: Path, *, run_notebooks: bool, versioned: bool = False) -> None:
+    """Write everything that MkDocs reads into ``folder``; ``versioned``: with a selector of
+    versions."""
     shutil.rmtree(folder, ignore_errors=True)
     source, jinja = DocsFolder(folder / "docs"), environment_of_templates()
     for page in pages_of_the_repository():
@@ -171,8 +173,24 @@ def write_source(folder: Path, *, run_notebooks: bool) -> None:
     shutil.copytree(HERE / "theme", folder / "theme")
     laboratory.draw(source.folder / "static")
     (source.folder / "static" / "episode.svg").write_text(contents.episode_svg(), encoding="utf-8")
-    config = jinja.get_template("mkdocs.yml").render()
+    config = jinja.get_template("mkdocs.yml").render(versioned=versioned)
     (folder / "mkdocs.yml").write_text(config, encoding="utf-8")
+
+
+def publish(site: Path, versions: Path, version: str = __version__) -> None:
+    """Copy a site into a folder that holds one of each version, list them, newest first, where the
+    selector looks (``versions.json``), and let the folder's own page lead to the newest."""
+    shutil.rmtree(versions / version, ignore_errors=True)
+    shutil.copytree(site, versions / version)
+    names = sorted(
+        (page.parent.name for page in versions.glob("*/index.html")),
+        key=lambda name: [int(part) for part in re.findall(r"\d+", name)], reverse=True,
+    )  # fmt: skip
+    listed = [{"version": name, "title": name, "aliases": []} for name in names]
+    (versions / "versions.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+    leads = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={names[0]}/">'
+    page = f'<!doctype html>{leads}<a href="{names[0]}/">SearchGym {names[0]}</a>\n'
+    (versions / "index.html").write_text(page, encoding="utf-8")
 
 
 def main() -> None:
@@ -182,10 +200,14 @@ def main() -> None:
     parser.add_argument(
         "--no-run", action="store_true", help="show notebooks without running those that changed"
     )
+    parser.add_argument(
+        "--versions", type=Path, metavar="DIR",
+        help="also copy it to DIR/VERSION, beside the sites of other versions, with a selector",
+    )  # fmt: skip
     args = parser.parse_args()
     out = args.out.resolve()
     folder = out.with_name(out.name + "-source")
-    write_source(folder, run_notebooks=not args.no_run)
+    write_source(folder, run_notebooks=not args.no_run, versioned=args.versions is not None)
     subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file",
          folder / "mkdocs.yml", "--site-dir", out],
@@ -194,6 +216,9 @@ def main() -> None:
     if lines := broken(out):
         sys.exit("links that lead nowhere:\n" + "\n".join(lines))
     print(out / "index.html")
+    if args.versions is not None:
+        publish(out, args.versions)
+        print(args.versions / "index.html")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from docsite import contents, figure, notebooks, scores
+from docsite import build, contents, figure, notebooks, scores
 from docsite.picture import BELOW, TALL, WIDE, picture
 from searchgym.benchmark import reference_runs
 from searchgym.cards import Card, cards, catalog
@@ -146,3 +146,17 @@ def test_a_notebook_that_installs_what_it_needs_has_a_badge() -> None:
     assert link in notebooks.badge(first, ours)
     assert notebooks.badge(second, ours) == ""
     assert notebooks.badge(first, "https://git.example/searchgym") == ""
+
+
+def test_sites_of_versions_stand_side_by_side_the_newest_first(tmp_path: Path) -> None:
+    site, versions = tmp_path / "site", tmp_path / "versions"
+    site.mkdir()
+    for version in ("0.9.0", "0.10.0", "0.2.1", "0.10.0"):
+        (site / "index.html").write_text(version, encoding="utf-8")
+        build.publish(site, versions, version)
+    listed = json.loads((versions / "versions.json").read_text(encoding="utf-8"))
+    assert [row["version"] for row in listed] == ["0.10.0", "0.9.0", "0.2.1"]
+    assert all(
+        (versions / row["version"] / "index.html").read_text() == row["title"] for row in listed
+    )
+    assert 'url=0.10.0/"' in (versions / "index.html").read_text(encoding="utf-8")

@@ -179,7 +179,8 @@ def _options_of(base: type) -> list[str]:
 def check_options(
     what: str, make: Any, options: Mapping[str, Any], *, given: int = 0, complete: bool = True
 ) -> None:
-    """Raise ``CardError`` for an option that ``make`` does not take, or one that it needs.
+    """Raise ``CardError`` for an option that ``make`` does not take, one that it needs, or a text,
+    list or table where it takes a number.
 
     ``given``: positional arguments that it gets besides. ``complete=False``: the rest of its
     arguments comes when it is called; a function's that have no default are then no options.
@@ -195,9 +196,17 @@ def check_options(
                 later = inspect.isroutine(make) and not complete
                 known = [n for n, p in named.items() if not later or _has_default(p)]
                 raise CardError(unknown(f"option of {what}", str(name), known))
+    for name, value in options.items():
+        kind = named[name].annotation if name in named else ""
+        plain = _PLAIN.get(str(getattr(kind, "__name__", kind)))
+        if plain and isinstance(value, str | list | Mapping):
+            raise CardError(f"the option {name!r} of {what} is {plain}, got {value!r:.80}")
     lacking = [n for n, p in named.items() if p.default is p.empty and n not in options]
     if lacking and complete:
         raise CardError(f"{what} needs {', '.join(map(repr, lacking))}; options: {sorted(named)}")
+
+
+_PLAIN = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 
 
 def _has_default(parameter: inspect.Parameter) -> bool:

@@ -128,6 +128,9 @@ def test_an_unknown_option_names_those_there_are() -> None:
         make("loss", {"use": "ppo", "clip_hi": 0.3})
     with pytest.raises(CardError, match=r"part 'needs' needs 'tokens'"):
         from_spec("part", "needs", {"needs": _Needs})
+    for value in ("many", [1], {"a": 1}):
+        with pytest.raises(CardError, match=r"'tokens' of part 'needs' is a whole number, got"):
+            from_spec("part", {"use": "needs", "tokens": value}, {"needs": _Needs})
 
 
 class _Needs:

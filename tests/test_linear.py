@@ -215,7 +215,7 @@ def _seconds(run: Callable[[str], object], text: str) -> float:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("package", "fewest"), zip(PACKAGES, (120, 20), strict=True))
+@pytest.mark.parametrize(("package", "fewest"), [(PACKAGES[0], 120), (PACKAGES[1], 20)])
 def test_every_regular_expression_is_linear(package: Path, fewest: int) -> None:
     found = patterns(package)
     assert len(found) > fewest, "the walk has found too few"

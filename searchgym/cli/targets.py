@@ -21,7 +21,7 @@ from .options import overrides
 
 if TYPE_CHECKING:
     from ..corpora.corpus import Corpus
-    from ..corpora.generated import GeneratedWorld
+    from ..corpora.worlds import GeneratedWorld
     from ..types import Passage
     from ..worlds.world import World
 
@@ -107,7 +107,7 @@ def is_documents(name: str) -> bool:
 def world(name: str, split: str, settings: Sequence[str] | None) -> GeneratedWorld:
     """Generate the world of a card and put it into words. Settings override the world's recipe;
     those that begin with ``wording.`` its wording."""
-    from ..corpora.generated import generate_world
+    from ..corpora.worlds import generate_world
 
     try:
         source_card = corpus_card(name)

@@ -24,8 +24,8 @@ from .output import (
 from .targets import corpus_and_world, corpus_card, world
 
 if TYPE_CHECKING:
-    from ..corpora.generated import GeneratedWorld
     from ..corpora.rewritten import Rewritten
+    from ..corpora.worlds import GeneratedWorld
     from ..engines.graph.index import GraphIndex
     from ..worlds.world import World
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from ..cards import Card, card, cards
 from ..corpora.corpus import KG_PREFIX, Corpus, is_files, own_files
-from ..corpora.generated import GeneratedWorld, check_split, generate_world
+from ..corpora.worlds import GeneratedWorld, check_split, generate_world
 from ..curricula import TaskPool
 from ..errors import CardError, TaskError, unknown
 from ..objects import leaves

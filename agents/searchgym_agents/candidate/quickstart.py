@@ -1,5 +1,5 @@
-"""The main job: train the candidate agent in generated worlds and on real text, where that was
-fetched, then evaluate it outside them.
+"""Quickstart: trains the candidate agent in generated worlds, and on real text where that was
+fetched, then evaluates it outside them.
 
 Work decides when it ends, not a clock: a machine half as fast takes twice as long and reaches the
 same scores. Every part can be interrupted and goes on from there: trained agents and results are

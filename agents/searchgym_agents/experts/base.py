@@ -1,4 +1,4 @@
-"""What an expert is, and what those have in common that think and act in tags."""
+"""Experts: their protocol, and the base class of those that think and act in tags."""
 
 from __future__ import annotations
 

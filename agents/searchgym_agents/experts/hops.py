@@ -1,5 +1,5 @@
-"""How a question's answer is reached, hop by hop, where a page states each hop, and which of them
-an agent has been shown."""
+"""Hops from a question to its answer: the page that states each, and those that an agent has been
+shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a model searches after a training that charges searches.
+"""Searches of a model after a training that charges for them.
 
 One model asks for two facts, one by one or at once. The other knows half of the answers by heart:
 it imitates an agent that answers every other question from memory or after a search, as chance will

@@ -53,6 +53,16 @@ def walk(command: Any, path: str = "searchgym") -> Iterator[tuple[str, Any]]:
         yield from walk(child, f"{path} {name}")
 
 
+def test_an_error_names_what_is_missing_as_the_help_does() -> None:
+    """In capitals, which are not the parameter's name in the code."""
+    assert not [
+        f"{path} {parameter.name}"
+        for path, command in walk(APP)
+        for parameter in command.params
+        if parameter.param_type_name == "argument" and parameter.required and not parameter.metavar
+    ]
+
+
 def printed() -> dict[str, str]:
     """Command → where it is printed."""
     found: dict[str, str] = {}

@@ -29,7 +29,10 @@ AGAINST = "against"
 )
 def compare(
     results: Annotated[
-        list[Path], typer.Argument(help="Two or more files that 'searchgym eval --out' wrote.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE FILE …", help="Two or more files that 'searchgym eval --out' wrote."
+        ),
     ],
     metric: Annotated[
         str | None,

@@ -51,6 +51,7 @@ def export(
     source: Annotated[
         str,
         typer.Argument(
+            metavar="FILE|ENV|AGENT",
             help="A file of trajectories (eval --out writes them), an environment's id, or a "
             "trained agent (hub)."
         ),
@@ -108,7 +109,8 @@ def export(
 )
 def score(
     made: Annotated[
-        Path, typer.Argument(help="A TREC run, or a folder of BrowseComp-Plus run files.")
+        Path,
+        typer.Argument(metavar="RUN", help="A TREC run, or a folder of BrowseComp-Plus run files."),
     ],
     env: Annotated[
         str | None, typer.Option(help="The environment whose questions it answers.")

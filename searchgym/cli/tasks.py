@@ -24,7 +24,9 @@ SAMPLES = 40
     "searchgym tasks make vital --out tasks.jsonl -s fact=500 -s bridge=100 --split test",
 )
 def make(
-    corpus: Annotated[str, typer.Argument(help="A folder, a file, or a corpus card's name.")],
+    corpus: Annotated[
+        str, typer.Argument(metavar="CORPUS", help="A folder, a file, or a corpus card's name.")
+    ],
     out: Annotated[Path, typer.Option(help="Where the tasks go, JSON lines.")],
     settings: Annotated[
         list[str] | None,
@@ -131,7 +133,9 @@ def make(
 @register("tasks graph")
 @with_examples("searchgym tasks graph notes/ --out notes-graph/")
 def graph(
-    corpus: Annotated[str, typer.Argument(help="A folder, a file, or a corpus card's name.")],
+    corpus: Annotated[
+        str, typer.Argument(metavar="CORPUS", help="A folder, a file, or a corpus card's name.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for triples.jsonl and entities.jsonl.")],
     data_dir: DataDir = None,
 ) -> None:

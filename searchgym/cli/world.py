@@ -235,8 +235,8 @@ def _asked(name: str, split: str | None, data_dir: Path | None) -> tuple[list[An
 @with_examples("searchgym world path kg_fb15k237 'Lake District' 'Talking Heads'")
 def path(
     name: GraphName,
-    a: Annotated[str, typer.Argument(help="Entity at which the path begins.")],
-    b: Annotated[str, typer.Argument(help="Entity at which it ends.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="Entity at which the path begins.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Entity at which it ends.")],
     max_len: Annotated[int, typer.Option(min=1, help="Most facts in it.")] = 6,
     split: Split = "train",
     data_dir: DataDir = None,

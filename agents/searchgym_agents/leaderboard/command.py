@@ -193,7 +193,7 @@ def _refuse_none(rows: list[Entry]) -> None:
     )
 )
 def verify(
-    files: Annotated[list[Path], typer.Argument(help="Result files.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE …", help="Result files.")],
     rebuild: Annotated[
         bool,
         typer.Option(

@@ -6,8 +6,6 @@ for millions of them, install numba (the extra ``fast``).
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +15,8 @@ MOST = 10
 """Hits per query up to which skipping pays: beyond, little can be skipped."""
 NONE = np.zeros(0, np.float32)
 """No order of its own, or no floor."""
+BLOCK = 64
+"""Passages per bitmap word."""
 FAULTS = ("", "indptr", "rows", "indices", "data", "largest", "marks")
 """Faults, of which :func:`fault` returns the position: the first array that is wrong."""
 
@@ -34,19 +34,6 @@ class Weighting(NamedTuple):
 
 STORED = Weighting(NONE, NONE, NONE)
 """Weighting of an index whose scores are stored."""
-
-
-@cache
-def kernels() -> Any:
-    """The compiled kernels, or this module where numba is not installed. Imported once, when they
-    are first needed: numba is heavy."""
-    from . import _plain
-
-    if find_spec("numba") is None:
-        return _plain
-    from . import _kernel
-
-    return _kernel
 
 
 def best_of_all(
@@ -86,6 +73,15 @@ def best_of_all(
         out_scores[q, : len(ranked)] = values[ranked]
 
 
+def bitmap(postings: NDArray[Any], n_docs: int) -> NDArray[np.uint64]:
+    """A column's bitmap (⌈passages / 64⌉, 2): its words, and the postings before each."""
+    there = np.zeros((-(-n_docs // BLOCK), BLOCK), np.bool_)
+    there.ravel()[postings] = True
+    words = np.packbits(there, bitorder="little").view("<u8")
+    counts = there.sum(axis=1).astype(np.uint64)
+    return np.stack([words, np.cumsum(counts, dtype=np.uint64) - counts], axis=1)
+
+
 def best_k(*arrays: Any) -> None:
     """Do what :func:`best_of_all` does, with the arguments of ``_kernel.best_k``."""
     terms, weights, starts, order, _, weighting, data, indices, indptr, largest, _, _, *rest = (
@@ -108,8 +104,6 @@ def fault(
 ) -> int:
     """Return 0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``;
     see ``_kernel.fault``."""
-    from .bm25_index import bitmap
-
     if indptr[0] != 0 or indptr[-1] != len(data) or (indptr[1:] < indptr[:-1]).any():
         return 1
     if ((rows < -1) | (rows >= len(marks))).any():

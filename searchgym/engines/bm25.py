@@ -23,7 +23,7 @@ from ..objects import is_number
 from ..types import Hit, Passage, Query, Ranking
 from ..utils import collecting_later
 from ..worlds.world import World
-from ._plain import MOST, NONE, STORED, kernels
+from ._plain import MOST, NONE, STORED
 from .analysis import REVISION, WORD, Analyser, TermIds
 from .bm25_index import (
     ABOUT,
@@ -31,6 +31,7 @@ from .bm25_index import (
     METHODS,
     BM25Index,
     build_index,
+    kernels,
     load_index,
     read_about,
     save_index,

@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,8 @@ from numpy.typing import NDArray
 
 from ..corpora.corpus import Corpus
 from ..errors import EngineError
-from ._plain import FAULTS, STORED, kernels
+from . import _plain
+from ._plain import BLOCK, FAULTS, STORED, bitmap
 from .analysis import Analyser, as_text, index_terms
 
 if TYPE_CHECKING:
@@ -41,8 +44,6 @@ _OWN = re.compile(
 )
 _HEADER = 128
 """Bytes of an array's file before its numbers."""
-_BLOCK = 64
-"""Passages per bitmap word."""
 _LONG = 64
 """A list of one posting for so many passages, or of more, has a bitmap."""
 
@@ -58,6 +59,17 @@ class BM25Index:
     rows: NDArray[np.int32]  # (terms,) place of a long column in ``marks``, else −1
     marks: NDArray[np.uint64]  # (long, ⌈passages / 64⌉, 2) bitmap; postings before each word
     vocabulary: Mapping[str, int]
+
+
+@cache
+def kernels() -> Any:
+    """The compiled kernels, or ``_plain`` where numba is not installed. Imported once, when they
+    are first needed: numba is heavy."""
+    if find_spec("numba") is None:
+        return _plain
+    from . import _kernel
+
+    return _kernel
 
 
 def build_index(
@@ -155,19 +167,10 @@ def bitmaps(
     filled = np.flatnonzero(np.diff(indptr) >= least)
     rows = np.full(len(indptr) - 1, -1, np.int32)
     rows[filled] = np.arange(len(filled))
-    marks = np.zeros((len(filled), -(-n_docs // _BLOCK), 2), np.uint64)
+    marks = np.zeros((len(filled), -(-n_docs // BLOCK), 2), np.uint64)
     for row, term in enumerate(filled.tolist()):
         marks[row] = bitmap(indices[indptr[term] : indptr[term + 1]], n_docs)
     return rows, marks
-
-
-def bitmap(postings: NDArray[Any], n_docs: int) -> NDArray[np.uint64]:
-    """A column's bitmap (⌈passages / 64⌉, 2): its words, and the postings before each."""
-    there = np.zeros((-(-n_docs // _BLOCK), _BLOCK), np.bool_)
-    there.ravel()[postings] = True
-    words = np.packbits(there, bitorder="little").view("<u8")
-    counts = there.sum(axis=1).astype(np.uint64)
-    return np.stack([words, np.cumsum(counts, dtype=np.uint64) - counts], axis=1)
 
 
 def _okapi(
@@ -282,7 +285,7 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
 
 def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int) -> None:
     """``ValueError`` naming the first array that is not as ``BM25Index`` says."""
-    words = -(-passages // _BLOCK)
+    words = -(-passages // BLOCK)
     shapes = {
         "data": arrays["data"].shape[:1],
         "indices": arrays["data"].shape[:1],

@@ -42,6 +42,9 @@ _JOIN = Phrases(
         "Please answer with {d}, one after the other.",
     ),
 )
+_ASKED = re.compile(r"^What (are|were) (.*)\?$")
+_NAMED = {"are ": r"Name \2.", "were": r"State \2."}
+"""Of a person and a year nobody asks "what" or "who"."""
 _IN_ORDER = re.compile(r"respectively|order|in turn|one after the other")
 YEARS_APART = Phrases(
     (
@@ -95,7 +98,8 @@ def parallel(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
         ends = [p.end for p in known if ctx.leads_on(p.steps[-1])]
         kinds = [ctx.schema.types[int(ctx.world.type_of[end])].name for end in ends]
         if ctx.schema.prose and any(map(voice.person, kinds)):
-            phrase = phrase.replace("What ", "Who or what ", 1)
+            people = len(kinds) == parts and all(map(voice.person, kinds))
+            phrase = _ASKED.sub(r"Who \1 \2?" if people else _NAMED[phrase[5:9]], phrase)
         voice.ordered = _IN_ORDER.search(phrase) is not None
         return capitalised(phrase.replace("{d}", described))
 

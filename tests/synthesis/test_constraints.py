@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 
 import pytest
 
 from searchgym.agents import OracleAgent
+from searchgym.corpora import render
 from searchgym.envs import SearchEnv
 from searchgym.evaluation import evaluate
 from searchgym.kgs import from_world
+from searchgym.tasks import build_tasks
 from searchgym.text import normalise_answer
+from searchgym.worlds import generate, load_schema
 
 from . import constraint_worlds
 from .constraint_worlds import COUNTS, answers, built, edges
@@ -97,3 +101,18 @@ def test_graphs_are_asked_alike_and_splits_share_no_answer() -> None:
     }
     proved = [{t.answers[0] for t in e.tasks if t.family in COUNTS} for e in envs.values()]
     assert not proved[0] & proved[1]
+
+
+def test_clauses_of_new_worlds_are_english() -> None:
+    """Who is no "what is the person"; no "city that is in which", no place that "was located"."""
+    world = generate(load_schema("encyclopedia-v1"), entities=900, seed=0)
+    counts = {"infoseek": 15, "bmgq": 15, "medresearcher": 15, "asearcher": 15, "at_most": True}
+    tasks = build_tasks(world, render(world), counts=counts, seed=0)
+    flaw = re.compile(
+        r"^Wh(at|ich) (is|was) the (person|man|woman)\b|\b(that|who) is (in which|where)\b"
+        r"|\b(that|who) (was located|is made)\b"
+    )
+    assert len(tasks) > 40
+    assert [t.question for t in tasks if flaw.search(t.question)] == []
+    assert flaw.search("What is the person who was born in A?")
+    assert flaw.search("the city that is where A was born")

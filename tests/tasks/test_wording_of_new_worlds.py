@@ -35,12 +35,25 @@ FLAWS = {
     "noun before a description": r"\b(writer|editor|producer|director|studio|label|record) the ",
     "possessive twice": r"'s's\b",
     "article twice": r"(?i)\b(the|a|an) (the|a|an) ",
+    "who or what, of a year or a genre": r"Who or what",
+    "from a group": r"^From the ",
+    "headquarters that hold a university": r"\b(in|of) the headquarters of\b",
+    "country in which a river flows": r"countr(y|ies) (in which|where) (\S+ ){1,2}flows?\b",
+    "album that is played or sold": (
+        r"\balbums? (that (was|were) )?(played|sold) by|was .+ played\?"
+    ),
+    "company asked what company it is": r"What (sort|kind) of company is the company",
+    "jury that looks": r"\bjury\b",
+    "person of whom a person is": r"of whom .* is an? (child|parent|grandchild|grandparent)\b",
     "slot left open": r"[{}]",
 }
 ORDINARY = {  # what each pattern takes for a flaw, and what it must let through
     "plural of a word that is no noun": ("How many country nexts to A?", "How many countries?"),
     "label put where none fits": ("Is the river the same with A?", "Is the river the same as B?"),
     "participle left bare": ("the book that is by A", "the book that was written by A"),
+    "from a group": ("From the awards that A won, which is newer?", "From where is A?"),
+    "album that is played or sold": ("the album that was sold by A", "the album released by A"),
+    "person of whom a person is": ("the person of whom A is a child", "Of whom is A a child?"),
     "first of firsts": ("which was first awarded last?", "When was A first awarded?"),
 }
 RELATIVE = re.compile(r"\b(that|which|who|whom|whose|where)\b")

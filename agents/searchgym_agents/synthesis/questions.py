@@ -7,6 +7,7 @@ not named ("Film X was directed by person A. Person A was born in Velm.").
 
 from __future__ import annotations
 
+import re
 from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,9 @@ _SENTENCES = Phrases(
 )
 _SPAN = {"date": "some day between", "year": "some year between", "count": "between"}
 _RELATIVE = ("that", "who", "whose", "which")
+_WHAT = re.compile(r"^(?:What|Which) (?=(?:is|was) the \{n\})")
+_PLACED = frozenset({"located", "based", "headquartered", "native", "situated"})
+_DONE = frozenset({"made", "born", "won", "shot", "sold", "built", "sung"})
 _VERBS = {"starring": "stars", "featuring": "features", "with": "has"}
 MOST_CLAUSES = 5
 """Facts up to which a tree is told in one sentence."""
@@ -60,7 +64,10 @@ def ask(ctx: Context, voice: Voice, graph: ConstraintGraph) -> str:
     ]  # every branch of a short tree but one is plain, so that no clause can be misread
     branching = sum(not graph.nodes[e.other(0)].given for e in graph.around(0))
     if graph.is_tree and len(graph.edges) <= MOST_CLAUSES and len(hidden) < 3 and branching < 2:
-        told = voice.pick(_CLAUSES).replace("{l}", listed(_clauses(ctx, voice, graph, 0, None)))
+        form = voice.pick(_CLAUSES)
+        if noun in PEOPLE:
+            form = _WHAT.sub("Who ", form)
+        told = form.replace("{l}", listed(_clauses(ctx, voice, graph, 0, None)))
         return capitalised(told.replace("{n}", noun))
     letters = dict(zip([0, *hidden], "X" + ascii_uppercase, strict=False))
     names = [
@@ -117,7 +124,10 @@ def _clause(ctx: Context, voice: Voice, edge: Edge, place: int) -> str:
 def _joined(link: str, told: str) -> str:
     """A clause as a relative one, so that all can be joined by "and"."""
     first, _, rest = told.partition(" ")
-    verb = _VERBS.get(first) or f"{'was' if first.endswith(('ed', 'en')) else 'is'} {first}"
+    if first == "where" or rest.startswith(("which ", "whom ", "whose ")):
+        return told  # "the city in which Ann Lee was born"
+    done = first in _DONE or (first.endswith(("ed", "en")) and first not in _PLACED)
+    verb = _VERBS.get(first) or f"{'was' if done else 'is'} {first}"
     return f"{link} {verb} {rest}"
 
 

@@ -1,0 +1,88 @@
+"""Collapses made on purpose: verdicts follow from the stored logs; one is made again end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docsite import collapse
+from searchgym.reports.diagnosis import diagnosis
+from searchgym_agents.lab.collapse_results import (
+    KIND,
+    LEAD,
+    SEEDS,
+    SOUND,
+    SOUND_SEEDS,
+    figures,
+    lines,
+    verdict,
+)
+from searchgym_agents.lab.collapses import declared, reproduce
+from searchgym_agents.lab.results import load, stored
+from tests.cli.conftest import Cli, cli  # noqa: F401  (a fixture)
+
+
+def test_verdicts_follow_from_the_stored_logs() -> None:
+    found = load(stored(KIND), KIND)
+    assert found[KIND].keys() == {*declared(), *(f"sound:{name}" for name in SOUND)}
+    for name, entry in found[KIND].items():
+        sound = name.startswith("sound:")
+        for part in ("runs",) if sound else ("runs", "mended"):
+            seeds = SOUND_SEEDS if sound else SEEDS
+            assert [run["seed"] for run in entry[part]] == list(seeds)
+            for run in entry[part]:
+                assert {key: run[key] for key in ("found", "halved", "start", "end")} == verdict(
+                    run["log"]
+                ), f"{name}, seed {run['seed']}"
+    assert found["machine"]["cores"] >= 1
+
+
+def test_the_bars_are_met() -> None:
+    """Nine in ten collapses are named, three in four in time; few sound runs have a finding."""
+    told = figures(load(stored(KIND), KIND))
+    assert told["runs"] == 3 * len(declared())
+    assert told["sound"] == 40
+    assert told["named"] >= 0.9
+    assert told["recall"] >= 0.75
+    assert told["false_alarms"] <= 0.05
+
+
+def test_a_verdict_says_when_the_exact_match_halves() -> None:
+    em = [0.4] * 8 + [0.1] * 8
+    log = {"reward": em, "em": em, "entropy": [0.8] * 6 + [0.01] * 10}
+    made = verdict({name: list(values) for name, values in log.items()})
+    assert made["halved"] == 11, "two of five at .4, three at .1: .22 is above a half, .16 below"
+    assert made["start"] == 0.4
+    assert made["end"] == 0.1
+    assert "entropy_collapse" in made["found"]
+
+
+def test_the_page_has_a_row_for_every_cause() -> None:
+    told = collapse.page()
+    assert {cause["name"] for cause in told["causes"]} >= set(declared())
+    assert {line["cause"] for line in told["result"]["lines"]} == set(declared())
+    assert lines(told["result"]) == told["result"]["lines"]
+    assert all("None" not in sign for cause in told["causes"] for sign in cause["signs"])
+
+
+def test_the_command_prints_the_stored_table(cli: Cli) -> None:  # noqa: F811
+    done = cli("lab", "--stored", "--collapse", "no_search", "kl_blow_up")
+    assert done.code == 0
+    assert "no_search" in done.out
+    assert "kl_blow_up" in done.out
+    assert "recall" in done.err
+    wrong = cli("lab", "--collapse", "no_serch")
+    assert wrong.code == 2
+    assert "no_search" in wrong.err
+    assert cli("lab", "--collapse", "--learn").code == 2
+
+
+@pytest.mark.contract
+def test_a_collapse_is_made_named_and_mended(tmp_path: Path) -> None:
+    """Trained as ``searchgym lab --collapse noisy_reward`` does, and read by the doctor."""
+    sick = diagnosis(reproduce("noisy_reward", tmp_path / "sick", seed=20))
+    named = {finding["cause"]: finding["update"] for finding in sick["findings"]}
+    assert named["noisy_reward"] <= 2 * LEAD
+    well = diagnosis(reproduce("noisy_reward", tmp_path / "well", seed=20, mended=True))
+    assert "noisy_reward" not in {finding["cause"] for finding in well["findings"]}

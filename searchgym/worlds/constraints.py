@@ -92,6 +92,8 @@ class Bounds:
         fits = [parse_fit(text) for text in p.fits]
         first = fits[0].object if fits else ""
         self.key = known[first] if fits else np.zeros(targets)
+        self.after = len(fits) == 1 and fits[0].high <= 0
+        """The object is there before its subject, and that is all that is asked of it."""
         self.low = np.full(len(sources), -np.inf)
         self.high = np.full(len(sources), np.inf)
         self._others: list[tuple[Floats, Floats, Floats]] = []
@@ -146,10 +148,13 @@ class Window:
         drawn[some] = self._targets[np.clip(places, lo, hi - 1)]
         return drawn
 
-    def nearest(self, low: Floats) -> Ints:
-        """The targets whose keys come first from ``low`` on, or last; of one group."""
-        at = np.searchsorted(self._places, self._place(np.zeros(len(low), np.int64), low))
-        return self._targets[np.minimum(at, len(self._targets) - 1)]
+    def nearest(self, bounds: Bounds, rows: Ints) -> Ints:
+        """For each row the target whose key comes first from its lower bound on, or last up to its
+        upper one where the object is there before; of one group."""
+        at = bounds.high[rows] if bounds.after else bounds.low[rows]
+        place = self._place(np.zeros(len(at), np.int64), at)
+        found = np.searchsorted(self._places, place, side="right" if bounds.after else "left")
+        return self._targets[np.clip(found - bounds.after, 0, len(self._targets) - 1)]
 
 
 def fitting(
@@ -184,7 +189,7 @@ def fitting(
     if always:
         lone, where = np.unique(rows, return_index=True)
         without = ~np.isin(lone, pairs // base)
-        near = window.nearest(bounds.low[where[without]])
+        near = window.nearest(bounds, where[without])
         pairs = np.concatenate([pairs, lone[without] * base + near])
         pairs = pairs[pairs // base != pairs % base] if loops else pairs
     return pairs // base, pairs % base

@@ -36,7 +36,9 @@ def test_the_count_finds_what_version_0_is_full_of() -> None:
     assert found["sequel before its film"] == 0.0
 
 
-@pytest.mark.parametrize("options", [{"lookalikes": 0.3}, {"popularity": 1.0}, {"entities": 9000}])
+@pytest.mark.parametrize(
+    "options", [{"lookalikes": 0.3}, {"popularity": 1.0}, {"entities": 9000}, {"entities": 1200}]
+)
 @pytest.mark.parametrize("corpus", V1)
 def test_so_it_is_in_worlds_of_other_kinds(corpus: str, options: dict[str, Any]) -> None:
     found = table(world_from_card(corpus, seed=5, **options))

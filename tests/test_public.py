@@ -36,7 +36,8 @@ def programs(path: Path) -> list[str]:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
         cells = json.loads(text)["cells"]
-        return ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+        sources = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+        return [re.sub(r"^(\s*)%.*", r"\1pass", s, flags=re.MULTILINE) for s in sources]
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 

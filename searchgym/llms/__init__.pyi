@@ -16,6 +16,7 @@ from .causal import Running as Running  # internal
 from .causal import left_padded as left_padded  # internal
 from .causal import load as load  # internal
 from .models import KIND as KIND  # internal
+from .models import MODELS as MODELS  # internal
 from .models import SOURCE as SOURCE  # internal
 from .models import resolve as resolve  # internal
 from .models import to_folder as to_folder  # internal
@@ -23,6 +24,7 @@ from .openai_chat import ChatClient as ChatClient  # internal
 from .openai_chat import ChatRequest as ChatRequest  # internal
 from .openai_generator import OpenAIGenerator as OpenAIGenerator  # internal
 from .prompts import Codec as Codec  # internal
+from .prompts import text_ends as text_ends  # internal
 from .registry import build_generator as build_generator  # internal
 from .sft import STATE as STATE  # internal
 from .sft import Progress as Progress  # internal

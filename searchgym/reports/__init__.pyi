@@ -1,4 +1,5 @@
 from .curves import mean_curve as mean_curve
+from .diagnosis import diagnosis as diagnosis  # internal
 from .ladders import figure_of as figure_of
 from .ladders import ladder_figure as ladder_figure
 from .page import report_of as report_of

@@ -1,3 +1,4 @@
+from .audit import verify as verify  # internal
 from .build import build_tasks as build_tasks
 from .context import Context as Context
 from .families import FAMILIES as FAMILIES

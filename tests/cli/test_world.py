@@ -13,7 +13,7 @@ from searchgym.envs import SearchEnv
 from searchgym.evaluation import evaluate
 from searchgym.tasks import FAMILIES
 from tests.cli.conftest import Cli
-from tests.corpora.test_rewritten import Scripted
+from tests.corpora.scripted import Scripted
 
 SMALL = ["-s", "entities=400"]
 
@@ -160,7 +160,7 @@ def test_the_command_goes_on_where_it_broke_off(
 ) -> None:
     out = tmp_path / "w"
     words = ["world", "generate", "encyclopedia-v1", "-s", "entities=400", "--tasks", 0]
-    words += ["--writer", "tests.corpora.test_rewritten:Scripted", "--json", "--out"]
+    words += ["--writer", "tests.corpora.scripted:Scripted", "--json", "--out"]
     monkeypatch.setattr(Scripted, "asked", 0)
     monkeypatch.setattr(Scripted, "dies_after", 200)
     assert cli(*words, out).code != 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docsite import collapse
-from searchgym.reports.diagnosis import diagnosis
+from searchgym.reports import diagnosis
 from searchgym_agents.lab.collapse_results import (
     KIND,
     LEAD,

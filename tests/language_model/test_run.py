@@ -17,8 +17,7 @@ from searchgym.cards import cards
 from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, DataError, DialectError
 from searchgym.evaluation import evaluate
-from searchgym.llms import STATE, Progress
-from searchgym.llms.models import MODELS
+from searchgym.llms import MODELS, STATE, Progress
 from searchgym.policies import TrainableLM, load_policy
 from searchgym_agents.language_model.demonstrations import (
     FILE,

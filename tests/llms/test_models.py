@@ -31,8 +31,7 @@ from searchgym.llms.models import (
     resolve,
     to_folder,
 )
-from searchgym.policies import TrainableLM
-from searchgym.policies.model_folder import load_policy
+from searchgym.policies import TrainableLM, load_policy
 
 from .tiny_gguf import TEMPLATE, tiny, write_gguf
 

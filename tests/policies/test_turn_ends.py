@@ -15,12 +15,10 @@ import numpy as np
 import pytest
 
 from searchgym.envs import SearchEnv
-from searchgym.llms import GenRequest, Sampling
-from searchgym.llms.prompts import text_ends
+from searchgym.llms import GenRequest, Sampling, text_ends
 from searchgym.policies import TrainableLM
 from searchgym.policies.causal_lm import RENDERERS
-from searchgym.rl.rollouts.demonstrations import Demonstrations
-from searchgym.rl.slots.records import TaskPlan, Workers
+from searchgym.rl import Demonstrations, TaskPlan, Workers
 from searchgym_agents.reader.slots import slots
 from tests.llms import tiny
 

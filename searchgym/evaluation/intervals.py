@@ -126,7 +126,8 @@ def wilson(successes: float, n: int) -> tuple[float, float]:
     p, z = round(successes) / n, NormalDist().inv_cdf((1 + LEVEL) / 2)
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    low = max(0.0, middle - half) if p > 0 else 0.0  # as it is, but for rounding
+    return low, min(1.0, middle + half) if p < 1 else 1.0
 
 
 def proportion(part: int, whole: int) -> Interval:

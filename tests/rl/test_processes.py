@@ -119,10 +119,20 @@ def test_two_processes_are_one(how: str, warm: str, tmp_path: Path) -> None:
         assert len(got) == len(want) == options["config"]["steps"]
         for mine, theirs in zip(got, want, strict=True):
             # a generator with a copy of the weights is compared with the model
-            gap = "sampling_logp_difference/"
-            gaps = {k: mine.pop(k) for k in list(mine) if k.startswith(gap)}
-            assert set(gaps) == ({f"{gap}max", f"{gap}mean"} if how == "fsdp" else set())
-            assert max(gaps.values(), default=0.0) < 1e-4
+            gap, age, ratio = (
+                "sampling_logp_difference/",
+                "staleness/",
+                "importance_sampling_ratio/",
+            )
+            gaps = {k: mine.pop(k) for k in list(mine) if k.startswith((gap, age, ratio))}
+            if how == "ddp":
+                assert not gaps
+            else:
+                assert {f"{gap}max", f"{gap}mean", f"{age}max"} <= set(gaps)
+                assert gaps.pop(f"{age}0") == 1.0, "it plays with the newest weights"
+                same = [f"{ratio}{k}" for k in ("mean", "max", "ess") if f"{ratio}{k}" in gaps]
+                assert [gaps.pop(k) for k in same] == pytest.approx([1.0] * len(same), abs=1e-4)
+                assert max(gaps.values()) < 1e-4
             assert mine == pytest.approx(theirs, abs=2e-4, rel=2e-4)
         size = sum(p.numel() for p in alone.lm.model.parameters())
         for index, said in enumerate(report):

@@ -68,9 +68,12 @@ def test_any_answer_is_scored_in_linear_time(ordered: bool) -> None:
         took = []
         for size in (5_000, 20_000):
             said = (unit * size)[:size]
-            begin = time.thread_time()
-            scores = score_answer(task, said)
-            took.append(time.thread_time() - begin)
+            looks = []
+            for _ in range(3):  # others' garbage may be collected in one of them
+                begin = time.thread_time()
+                scores = score_answer(task, said)
+                looks.append(time.thread_time() - begin)
+            took.append(min(looks))
             assert scores["em"] == 0
         assert took[1] < max(12 * took[0], 0.05), (unit, took)  # 4 times the text; a busy machine
     with pytest.raises(RecursionError):

@@ -468,7 +468,7 @@ def test_two_thousand_tasks_of_real_passages_in_half_a_minute(data_dir: Path) ->
 
     passages, _ = load_set("hotpotqa", data_dir=data_dir)
     started = time.thread_time()
-    counts = {"fact": 700, "gap": 600, "bridge": 200, "comparison": 300, "yes_no": 200}
+    counts = {"fact": 700, "gap": 600, "bridge": 150, "comparison": 300, "yes_no": 250}
     made = ground(passages, counts, build_engine("bm25", passages).search)
     assert len(made.tasks) == 2000
     assert time.thread_time() - started < 60

@@ -1,4 +1,4 @@
-"""What this distribution adds to SearchGym, under the entry point ``searchgym.plugins``."""
+"""Additions of this distribution to SearchGym, under the entry point ``searchgym.plugins``."""
 
 from __future__ import annotations
 

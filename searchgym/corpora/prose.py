@@ -41,7 +41,7 @@ PATTERNS = (
 it; p, P: an aside; t: a tail; f, F, g: asides and tails of the grammar; w: who or which; i: a
 pronoun; &: and. Small letters stand within, capitals begin."""
 MEDIAN, SPREAD = 68.0, 0.6
-"""Of the drawn number of words a page (HotpotQA's passages: median 80, mean 89)."""
+"""Median and spread of the number of words a page (HotpotQA's passages: median 80, mean 89)."""
 _TWICE = 0.1
 """Share of facts that a page says a second time."""
 _MODERN = 1850
@@ -246,7 +246,7 @@ class _Grammar:
         return _capital(text) if capital else text, tuple(slots), plain
 
     def _slot(self, slot: str, capital: bool, article: str) -> _Slot:
-        """What fills a slot; words to choose from where a symbol has no slots within."""
+        """Words that fill a slot; words to choose from where a symbol has no slots within."""
         if slot in self._names:
             return _WORDS, self._names[slot], len(self._names[slot]), article
         if slot in _YEARS:

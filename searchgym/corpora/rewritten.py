@@ -32,7 +32,7 @@ _RETRIES = 2
 _WORD = re.compile(r"\w+")
 _BEGINS = re.compile(r"(?:^|[.!?][\"')\]]*\s+)[\"'(\[]*$")
 _Spans = dict[int, tuple[int, int]]
-"""Where a page states its facts, by their numbers."""
+"""Places where a page states its facts, by their numbers."""
 
 
 class Rewritten(NamedTuple):
@@ -99,7 +99,7 @@ def _told(writer: Generator, pages: Sequence[Any]) -> list[str]:
 def _found(
     world: World, entity: int, before: str, text: str, spans: _Spans
 ) -> tuple[_Spans, str]:  # fmt: skip
-    """Where a rewritten page states the facts of the one before, and what is wrong with it."""
+    """Places where a rewritten page states the facts of the one before, and its fault."""
     if not text or text == before:
         return {}, "says nothing else"
     names = (world.names[entity], world.alias_of[entity])
@@ -130,6 +130,6 @@ def _found(
 
 
 def _places(text: str, words: str) -> list[tuple[int, int]]:
-    """Where words stand in a text, with an edge on either side."""
+    """Places where words stand in a text, with an edge on either side."""
     edges = re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", text)
     return [match.span() for match in edges]

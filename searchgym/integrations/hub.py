@@ -35,7 +35,7 @@ KEPT = (".json", ".jinja", ".model", ".safetensors", ".txt")
 """Endings of the files of a model's folder; other things of a run are left out."""
 UNSAID = "unknown"
 _TOLD = ("recipe", "seed", "episodes", "seconds")
-"""What a file of weights may say of its training."""
+"""Keys by which a file of weights may say how it was trained."""
 
 
 def write_tasks(

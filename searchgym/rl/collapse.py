@@ -192,7 +192,7 @@ class CollapseMonitor:
         return value > sign.bound if sign.side == "above" else value < sign.bound
 
     def _value(self, sign: Sign, patience: int) -> float | None:
-        """What a sign compares with its bound; None where too little is known."""
+        """Value that a sign compares with its bound; None where too little is known."""
         count = self._counts.get(sign.metric, 0)
         if sign.what in ("least", "most"):
             recent = self._recent.get(sign.metric, [])

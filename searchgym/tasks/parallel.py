@@ -44,7 +44,7 @@ _JOIN = Phrases(
 )
 _ASKED = re.compile(r"^What (are|were) (.*)\?$")
 _NAMED = {"are ": r"Name \2.", "were": r"State \2."}
-"""Of a person and a year nobody asks "what" or "who"."""
+"""Openings of questions about a person or a year, of which nobody asks "what" or "who"."""
 _IN_ORDER = re.compile(r"respectively|order|in turn|one after the other")
 YEARS_APART = Phrases(
     (

@@ -108,7 +108,7 @@ class Bounds:
                 self._others.append((known[fit.object], low, high))
 
     def others_hold(self, rows: Ints, targets: Ints) -> NDArray[np.bool_]:
-        """Whether targets satisfy what does not concern the key; what is unknown does."""
+        """Check whether targets satisfy what does not concern the key; what is unknown does."""
         held = np.ones(len(rows), bool)
         for values, low, high in self._others:
             at = values[targets]
@@ -116,7 +116,7 @@ class Bounds:
         return held
 
     def hold(self, rows: Ints, targets: Ints) -> NDArray[np.bool_]:
-        """Whether targets satisfy everything."""
+        """Check whether targets satisfy everything."""
         at = self.key[targets]
         return self.others_hold(rows, targets) & (at >= self.low[rows]) & (at <= self.high[rows])
 
@@ -291,7 +291,7 @@ def one_each(edges: Edges, n: int, rng: np.random.Generator) -> Ints:
 
 def followed(names: Iterable[str], done: Mapping[str, Edges], sizes: Iterable[int],
              rng: np.random.Generator) -> Ints:  # fmt: skip
-    """Where a path of relations leads from each subject; -1 where it leads nowhere."""
+    """Places where a path of relations leads from each subject; -1 where it leads nowhere."""
     at: Ints | None = None
     for name, n in zip(names, sizes, strict=True):
         step = np.append(one_each(done[name], n, rng), -1)

@@ -137,7 +137,7 @@ def search(
 def rankings(
     engine: SearchEngine, asked: Sequence[tuple[Task, str]], k: int, turn: int = 0
 ) -> list[Ranking]:
-    """What an engine finds for each task's query; ``EngineError`` if one failed."""
+    """Results of an engine for each task's query; ``EngineError`` if one failed."""
     batch = [
         Query(q, k, CallContext(derive(turn, task.id, q), task.id, {}, None, task))
         for task, q in asked

@@ -28,7 +28,7 @@ PROMPT = "Answer in a few words.\nQuestion: {question}\nAnswer:"
 
 
 class Shortcut(NamedTuple):
-    """What makes a question easier than it looks; None where that cannot be said."""
+    """Shortcuts that make a question easier than it looks; None where that cannot be said."""
 
     task_id: str
     family: str
@@ -118,7 +118,7 @@ def rates(findings: Sequence[Shortcut]) -> dict[str, dict[str, Interval]]:
 
 
 def _guessed(tasks: Sequence[Task]) -> list[bool]:
-    """Whether the commonest answer of the other questions that begin alike is right."""
+    """Check whether the commonest answer of the other questions that begin alike is right."""
     keys = [(family_of(t), *t.question.lower().split()[:2]) for t in tasks]
     answers: Mapping[object, Counter[str]] = defaultdict(Counter)
     for key, task in zip(keys, tasks, strict=True):
@@ -132,7 +132,7 @@ def _guessed(tasks: Sequence[Task]) -> list[bool]:
 
 
 def _told(tasks: Sequence[Task], generator: Generator) -> list[bool]:
-    """Whether a generator's short answer without passages holds an accepted one."""
+    """Check whether a generator's short answer without passages holds an accepted one."""
     sampling = Sampling(max_tokens=24, temperature=0.0, stop=("\n",))
     batch = [GenRequest(PROMPT.format(question=t.question), sampling) for t in tasks]
     right = []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .training import CandidateRecipe
 
 Settings = Sequence[str] | None
-"""What ``--set`` says of a card's table ``train``."""
+"""Changes by ``--set`` of a card's table ``train``."""
 
 
 @cache

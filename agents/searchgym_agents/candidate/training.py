@@ -157,7 +157,7 @@ class CandidateRecipe:
         return None
 
     def settings(self) -> tuple[list[Ground], list[Ground]]:
-        """Where it is trained, and where the model is selected."""
+        """Places where it is trained, and where the model is selected."""
         if self.mixed:
             return self._mixture()
         train = [

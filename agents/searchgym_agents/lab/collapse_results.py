@@ -43,7 +43,7 @@ LEGEND = (
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
-    """What the doctor reads of a log, metric by metric, to four digits."""
+    """Columns that the doctor reads of a log, metric by metric, to four digits."""
     return {
         name: [None if row.get(name) is None else float(f"{row[name]:.4g}") for row in rows]
         for name in sorted(READ) if any(row.get(name) is not None for row in rows)

@@ -94,7 +94,7 @@ class Bench:
         return group.members[-1]
 
     def paid(self) -> list[Floats] | None:
-        """What the recipe pays each trajectory, its turns' rewards included; None if that is the
+        """Pay of each trajectory by the recipe, its turns' rewards included; None if that is the
         return. Pay that depends on the group is the mean over :data:`PAID` groups of chains, also
         where the recipe's rollout plays trees."""
         if all(type(r) is Weighted and r.requires == {"return"} for r in self.recipe.reward):

@@ -45,7 +45,7 @@ def wilson_bound(same: int, number: int, z: float = 1.96) -> float:
 
 
 def class_score(same: int, degree: int, most: int) -> float:
-    """How plainly a node's neighbours tell its class: :func:`wilson_bound` of those of the same
+    """Share of a node's neighbours that tell its class: :func:`wilson_bound` of those of the same
     class, and a little for many neighbours."""
     return wilson_bound(same, degree) + 0.05 * math.log1p(degree) / math.log1p(most)
 
@@ -80,7 +80,7 @@ def _own(graph: KnowledgeGraph, entity: int, split: str) -> bool:
 
 
 class _Asking:
-    """What both families share."""
+    """Base of both families."""
 
     def propose(self, *_: Any) -> None:
         """Refuse: pages of generated worlds state what would be asked."""

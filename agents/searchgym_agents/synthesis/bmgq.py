@@ -82,7 +82,7 @@ def alone(graph: ConstraintGraph, clue: Edge) -> ConstraintGraph:
 
 
 def contradicted(ctx: Context, fact: Fact, functional: float) -> bool:
-    """Whether the world says something else of the subject, too, by a property of which at least
+    """Check whether the world says something else of the subject, by a property of which at least
     this share of subjects have one object."""
     shares = ctx.memo.setdefault("share of single objects", {})
     if fact.property not in shares:

@@ -158,12 +158,12 @@ def _domains(ctx: Context, graph: ConstraintGraph) -> list[set[int]]:
 
 
 def _image(ctx: Context, edge: Edge, value: int, place: int) -> frozenset[int]:
-    """Where an edge leads to from a value of the node at one of its ends."""
+    """Values that an edge leads to from a value of the node at one of its ends."""
     return led_to(ctx, edge.fact.property, value, place == edge.subject)
 
 
 def led_to(ctx: Context, prop: int, value: int, from_subject: bool) -> frozenset[int]:
-    """What a property leads to from a subject, or from an object back to its subjects."""
+    """Values that a property leads to from a subject, or from an object back to its subjects."""
     kept = ctx.memo.setdefault("led to", {})
     if (prop, value, from_subject) not in kept:
         look = ctx.lookup
@@ -196,7 +196,7 @@ def _holds(
 
 
 def is_unique(ctx: Context, graph: ConstraintGraph) -> bool:
-    """Whether the answer is the only one."""
+    """Check whether the answer is the only one."""
     return answers(ctx, graph) == {graph.answer}
 
 

@@ -65,7 +65,7 @@ def mask(text: str, spans: Spans) -> Masked:
 
 
 def mask_count(spans: int, rng: np.random.Generator) -> int:
-    """How many of a paragraph's spans are masked: of one or two, 1 to all at random; of three,
+    """Number of a paragraph's spans to mask: of one or two, 1 to all at random; of three,
     three; of more, four (``gen_qa.py`` of the released code)."""
     return int(rng.integers(1, spans + 1)) if spans <= 2 else min(spans, MOST)
 
@@ -103,7 +103,7 @@ def text_spans(passage: Passage, rules: Any, rng: np.random.Generator) -> Spans:
 
 
 def found_in(masked: str, text: str) -> list[str]:
-    """What stands in a text where a masked one has its masks, each "" where that is not found: the
+    """Words of a text where a masked one has its masks, each "" where that is not found: the
     place is found by the words beside the mask (ours)."""
     pieces, text = _MASK.split(" ".join(masked.split())), " ".join(text.split())
     values, at = [], 0

@@ -94,7 +94,7 @@ def _text(ctx: Context, graph: ConstraintGraph, place: int) -> str:
 def _clauses(
     ctx: Context, voice: Voice, graph: ConstraintGraph, place: int, above: Edge | None
 ) -> list[str]:
-    """What is said of a node, plain clauses first."""
+    """Clauses said of a node, plain clauses first."""
     edges = [e for e in graph.around(place) if e != above]
     told: list[str] = []
     for edge in sorted(edges, key=lambda e: len(graph.around(e.other(place)))):

@@ -145,7 +145,7 @@ a training ended before it got there."""
 
 
 class Judgement(NamedTuple):
-    """What was measured of a comparison: its interval and verdict."""
+    """Measurement of a comparison: its interval and verdict."""
 
     what: str
     range: str

@@ -9,7 +9,7 @@ import typer
 
 from ..plugins import register
 from .options import DataDir
-from .output import JsonFlag, print_json, print_table, say, with_examples, working
+from .output import JsonFlag, console, print_json, print_table, say, with_examples, working
 
 if TYPE_CHECKING:
     from ..corpora.data import SetStatus
@@ -49,9 +49,13 @@ def data(
         for row in sets
     ]  # fmt: skip
     print_table(f"Real sets in {data_directory(data_dir)}", shown)
-    for row in sets:
-        if not row.present:
-            print(f"{row.id}: {row.get}")
+    lacking = [row for row in sets if not row.present]
+    fetched = [row.id for row in lacking if row.get.startswith("searchgym data get")]
+    told = [f"{row.id}: {row.get}" for row in lacking if row.id not in fetched]
+    if fetched:
+        told.insert(0, f"searchgym data get SET fetches {', '.join(fetched)}")
+    for line in told:
+        console().print(line, markup=False)
     if any(row.digest_ok is False for row in sets):
         say("BROKEN: a file is not what its card's digest says; get it again")
 

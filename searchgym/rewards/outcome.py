@@ -234,8 +234,18 @@ class Outcome:
         return sum([getattr(r, "cost", 0.0) for t in self.turns for r in t.results], 0.0)
 
     @property
+    def costs(self) -> Mapping[str, float]:
+        """Cost so far by tool; tools that were not called are left out."""
+        costs: dict[str, float] = {}
+        for turn in self.turns:
+            for call, result in zip(turn.calls, turn.results, strict=True):
+                costs[call.tool] = costs.get(call.tool, 0.0) + getattr(result, "cost", 0.0)
+        return costs
+
+    @property
     def tool_states(self) -> Mapping[str, Any]:
-        """Tool's name → the JSON state it holds now; a copy."""
+        """State of the episode's tools: name (or ``ToolSpec.shares``) → JSON values; a copy. At the
+        end it is the final state."""
         return copy.deepcopy(self._episode.tool_states)
 
     @property

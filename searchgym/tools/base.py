@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 from ..corpora.corpus import Corpus
 from ..errors import CardError, EngineError, SearchGymError
-from ..types import Content, Failure, Hit, SearchEngine, ToolCall, ToolResult, ToolSpec
+from ..types import Content, Failure, Hit, SearchEngine, Task, ToolCall, ToolResult, ToolSpec
 from ..worlds.world import World
 
 
@@ -85,13 +85,22 @@ class Tool:
         """
         return self
 
+    def initial_state(self, task: Task | None) -> Any:
+        """State of an episode before any call returned one: JSON values, made anew each time. A
+        database of its own for every question is read from ``task.meta`` here.
+
+        Args:
+            task: The episode's task if ``needs_task`` is true, else None.
+        """
+        return None
+
     def use(self, args: Mapping[str, Any], state: Any) -> str | ToolResult | Failure:
         """Answer one call. A text is the same as ``ToolResult((text,))``.
 
         Args:
             args: The arguments, which fit ``spec.parameters``.
             state: Copy of the ``ToolResult.state`` that an earlier call of this episode returned;
-                None at first.
+                at first what :meth:`initial_state` gives.
         """
         raise NotImplementedError(f"{type(self).__name__} has no use(args, state)")
 
@@ -100,8 +109,11 @@ class Tool:
         return [self._answer(call) for call in batch]
 
     def _answer(self, call: ToolCall) -> ToolResult | Failure:
+        state = call.ctx.state
         try:
-            answer = _within(self.time_limit, lambda: self.use(call.args, call.ctx.state))
+            if state is None:
+                state = self.initial_state(call.ctx.task)
+            answer = _within(self.time_limit, lambda: self.use(call.args, state))
         except _Late:
             return Failure(
                 "timeout",

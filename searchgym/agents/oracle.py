@@ -11,13 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ..core.oracle import gold_calls, uncalled
 from ..dialects.base import Dialect, get_dialect
 from ..errors import TaskError
-from ..types import ABSTAIN, Action, Answer, Search, Task, TurnRequest
+from ..text import normalise_answer
+from ..types import ABSTAIN, Action, Answer, Call, Search, Task, TurnRequest
 
 
 class OracleAgent:
-    """Runs the gold queries in hop order, then answers from evidence seen.
+    """Runs the gold queries in hop order, then answers from evidence seen; where a task names its
+    calls of other tools (``searchgym.core.oracle.gold_calls``), makes those and answers if their
+    results say so.
 
     Args:
         tasks: Whose questions will be asked. Told apart by their text, so no two tasks may share a
@@ -70,6 +74,8 @@ class OracleAgent:
         task = self._task(request, dialect)
         if task is None:
             return Answer("done")
+        if calls := gold_calls(task, request.tools):
+            return self._call(task, calls, request, dialect)
         shown = {hit.passage.id for segment in request.segments for hit in segment.hits}
         if shown.issuperset(task.evidence):
             return Answer(task.answers[0])
@@ -84,6 +90,20 @@ class OracleAgent:
                     if tried[search] < attempt:
                         return search
         return Answer(ABSTAIN)
+
+    def _call(
+        self, task: Task, calls: Sequence[Call], request: TurnRequest, dialect: Dialect
+    ) -> Action:
+        """The next gold call that was not made; then the answer, if the results say it."""
+        made = [dialect.parse(s.text).action for s in request.segments if s.author == "policy"]
+        missing = uncalled(calls, dialect, made)
+        if missing and request.turns_left > 1 and request.queries_left != 0:
+            return missing[0]
+        said = [s.text for s in request.segments if s.kind == "results" and s.author == "env"]
+        shown = f" {normalise_answer(' '.join(said))} "
+        parts = task.items or (task.answers,)
+        told = all(any(f" {normalise_answer(a)} " in shown for a in forms) for forms in parts)
+        return Answer(task.answers[0] if told else ABSTAIN)
 
     @staticmethod
     def _tried(request: TurnRequest, dialect: Dialect) -> Counter[Action]:

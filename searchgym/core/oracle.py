@@ -6,12 +6,13 @@ walk these actions to show that every reachable state is still solvable within i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..dialects.base import get_dialect
 from ..dialects.search_r1 import SelfSearch
 from ..errors import EpisodeError
-from ..types import Action, Answer, Hit, Passage, Search, Task
+from ..types import OWN_ACTIONS, Action, Answer, Call, Hit, Passage, Search, Task, ToolSpec
 from .episode import Episode
 
 SELF_SEARCHES = 7
@@ -19,11 +20,29 @@ SELF_SEARCHES = 7
 thoughts)."""
 
 
-def oracle_actions(episode: Episode) -> list[Action]:
-    """Searches for the evidence not yet seen, in hop order, then the answer.
+def gold_calls(task: Task, tools: Sequence[ToolSpec]) -> list[Call]:
+    """The calls of ``tools`` that solve a task: ``task.meta["calls"]``, a list of {"tool", "args"}.
+    ``[]`` if it names none, or a tool that is not offered or is an action of its own (search)."""
+    said = [Call(call["tool"], call["args"]) for call in task.meta.get("calls", ())]
+    offered = {tool.name for tool in tools} - OWN_ACTIONS
+    return said if all(call.tool in offered for call in said) else []
 
-    Searches that the remaining turns or queries do not allow are left out. In a delegated context
-    the executor first reports back. ``[]`` once the episode is over.
+
+def uncalled(calls: Sequence[Call], dialect: Any, made: Sequence[Action]) -> list[Action]:
+    """Those of ``calls``, as a dialect writes them, that are not among the actions ``made``."""
+    left: list[Action] = [get_dialect(dialect).canonical(call) for call in calls]
+    for action in made:
+        if action in left:
+            left.remove(action)
+    return left
+
+
+def oracle_actions(episode: Episode) -> list[Action]:
+    """Searches for the evidence not yet seen, in hop order, then the answer. Where a task names its
+    calls of tools (:func:`gold_calls`), those not yet made stand in place of the searches.
+
+    Searches and calls that the remaining turns or queries do not allow are left out. In a
+    delegated context the executor first reports back. ``[]`` once the episode is over.
     """
     if episode.phase == "done":
         return []
@@ -32,8 +51,11 @@ def oracle_actions(episode: Episode) -> list[Action]:
     if episode.contexts.active != 0:
         actions.append(Answer("done"))
     missing = set(episode.missing_evidence)
-    searches: list[Action] = []
-    for evidence, query in zip(task.evidence, task.queries, strict=False):
+    calls = gold_calls(task, episode.config.rules.tools)
+    searches: list[Action] = uncalled(
+        calls, episode.config.rules.dialect, [turn.action for turn in episode.turns if turn.calls]
+    )
+    for evidence, query in zip(task.evidence, () if calls else task.queries, strict=False):
         if evidence in missing and Search((query,)) not in searches:
             searches.append(Search((query,)))
     if episode.config.rules.one_search:

@@ -16,7 +16,7 @@ from searchgym.core import Episode, EpisodeConfig, Rules, run_tools
 from searchgym.dialects import get_dialect
 from searchgym.engines import build_engine
 from searchgym.tools import Tool, ToolContext, make_toolbox
-from searchgym.types import Answer, Call, Task, ToolResult, ToolSpec
+from searchgym.types import ABSTAIN, Answer, Call, Task, ToolResult, ToolSpec
 from tests.small import CORPUS
 
 from . import mine
@@ -131,3 +131,31 @@ def test_rewards_read_the_final_state_and_costs_by_tool() -> None:
     assert (e.turns[-1].reward, outcome.costs) == (9.0, {"take_one": 0.5, "put": 0.0})
     assert outcome.cost == 0.5
     assert dict(e.config.task.meta["stock"]) == {"apples": 11}, "the question's own is not touched"
+
+
+def test_oracles_make_the_calls_that_a_task_names() -> None:
+    from searchgym.agents import OracleAgent
+    from searchgym.core import oracle_actions, run_episodes
+
+    calls = [{"tool": "put", "args": {"item": "a"}}, {"tool": "take_one", "args": {}}]
+    meta = {"stock": {"apples": 5}, "calls": [*calls, calls[1]]}
+    task = Task("t", "How many?", ("3 left",), ("p1",), ("x",), meta=meta)
+    e = Episode(EpisodeConfig(task, rules(), 0, "e"))
+    take = Call("take_one", {})
+    assert oracle_actions(e) == [Call("put", {"item": "a"}), take, take, Answer("3 left")]
+    e.act(SAY(take))
+    run_tools([e], box())
+    assert oracle_actions(e) == [Call("put", {"item": "a"}), take, Answer("3 left")]
+    (done,) = run_episodes([e], OracleAgent([task]), box())
+    assert (done.answer, [t.action for t in done.turns][1:3]) == (
+        "3 left",
+        oracle_actions_of(calls),
+    )
+    unsaid = Task("u", "How many?", ("7 left",), meta=meta)
+    (done,) = run_episodes([Episode(EpisodeConfig(unsaid, rules(), 0, "f"))],
+                           OracleAgent([unsaid]), box())  # fmt: skip
+    assert done.answer == ABSTAIN, "it believes what it was shown"
+
+
+def oracle_actions_of(calls: list[dict[str, Any]]) -> list[Call]:
+    return [Call(call["tool"], call["args"]) for call in calls]

@@ -17,6 +17,7 @@ from ..objects import from_spec
 from ..plugins import Registry
 from ..types import ToolSpec
 from .base import FunctionTool, Tool, Toolbox, ToolContext, ToolProtocol, require_answers
+from .decoy import decoys
 from .retrieval import AccessTool, SearchTool
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "ToolContext",
     "ToolProtocol",
     "Toolbox",
+    "decoys",
     "make_tool",
     "make_toolbox",
 ]

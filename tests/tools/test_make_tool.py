@@ -66,8 +66,10 @@ def call(e: Episode, toolbox: Any, tool: str, **args: Any) -> str:
 def test_every_registered_tool_can_be_made_and_is_called_as_registered() -> None:
     world, corpus = generated()
     there = ToolContext(corpus, build_engine("bm25", corpus), world)
-    toolbox = make_toolbox(list(TOOLS.shipped), there)
-    assert list(toolbox.tools) == list(TOOLS.shipped)
+    around = ("degraded", "decoy", "recorded")  # tools around another: tests/tools/test_wrappers.py
+    names = [name for name in TOOLS.shipped if name not in around]
+    toolbox = make_toolbox(names, there)
+    assert list(toolbox.tools) == names
     assert all(isinstance(tool, Tool) for tool in toolbox.tools.values())
 
 

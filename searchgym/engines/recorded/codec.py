@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...storage.records import hits_from_json, hits_to_json
+from ...storage.records import hits_from_json, hits_to_json, result_from_json, result_to_json
 from ...types import (
     CallContext,
     Charged,
@@ -14,6 +14,7 @@ from ...types import (
     PageRequest,
     Query,
     Ranking,
+    ToolCall,
 )
 
 
@@ -53,7 +54,7 @@ def fold(value: Any) -> Any:
     return value
 
 
-def _context(request: Query | PageRequest) -> Any:
+def _context(request: Query | PageRequest | ToolCall) -> Any:
     ctx = request.ctx
     task = None if ctx.task is None else [ctx.task.id, ctx.task.question, list(ctx.task.answers)]
     return [ctx.key, dict(ctx.params), ctx.state, task]
@@ -87,6 +88,12 @@ def _page_decode(data: Any) -> Page | None:
     return ChargedPage.of(page, data["cost"], data["meta"]) if "cost" in data else page
 
 
+def _tool_context(call: ToolCall) -> Any:
+    """Tools are pure in (arguments, state), unless they are told the task: what stands behind such
+    a one (a simulated engine) may read anything of the episode, its noise for instance."""
+    return [call.ctx.state, None] if call.ctx.task is None else _context(call)
+
+
 CODECS: dict[str, ServiceCodec] = {
     "search": ServiceCodec(
         request=lambda query: [query.text, query.k],
@@ -103,6 +110,14 @@ CODECS: dict[str, ServiceCodec] = {
         decode=_page_decode,
         shown=lambda request: f"the page {request.url!r}",
         probe=lambda context: PageRequest("https://a.example/page", context),
+    ),
+    "tool": ServiceCodec(
+        request=lambda call: [call.tool, dict(call.args)],
+        context=_tool_context,
+        encode=result_to_json,
+        decode=result_from_json,
+        shown=lambda call: f"the call {call.tool}({dict(call.args)!r})",
+        probe=lambda context: ToolCall("a tool", {}, 0, context),
     ),
 }
 """Kind of service → how it is written down."""

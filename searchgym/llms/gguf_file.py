@@ -85,6 +85,11 @@ def to_folder(file: Path, folder: Path) -> Path:
             for name in ("quantization_config", "_name_or_path", "_model_name_or_path"):
                 if hasattr(config, name):
                     delattr(config, name)
+            if config.get_text_config().num_hidden_layers > len(tensors):
+                raise ValueError(
+                    f"it says {config.get_text_config().num_hidden_layers:,} layers, and holds "
+                    f"{len(tensors):,} tensors"
+                )
             with torch.device("meta"):
                 model = AutoModelForCausalLM.from_config(config)
             if tied and OUTPUT in tensors:
@@ -136,7 +141,10 @@ def _write(
 ) -> None:
     """Write the weights of a model without any (on "meta") in the format of safetensors."""
     import torch
+    from rich.console import Console
     from transformers import modeling_gguf_pytorch_utils as reading
+
+    from ..utils.progress import LineProgress
 
     shapes = {k: list(v.shape) for k, v in model.state_dict().items()}
     if model.config.tie_word_embeddings:
@@ -151,8 +159,11 @@ def _write(
     processor = reading.TENSOR_PROCESSORS.get(kind, reading.TensorProcessor)(model.config.to_dict())
     names = reading.get_gguf_hf_weights_map(model, processor)
     gathered: dict[str, Any] = {"tensors": {}}  # of several tensors, such as a mixture's experts
-    written: set[str] = set()
-    with path.open("wb") as out:
+    written: dict[str, int] = {}  # bytes
+    with path.open("wb") as out, LineProgress(console=Console(stderr=True)) as bar:
+        task = bar.add_task(
+            f"converting {Path(file.name).name}", total=len(tensors), unit="tensors"
+        )
 
         def put(name: str, value: Any, start: int = 0) -> int:
             if name not in shapes:
@@ -160,22 +171,26 @@ def _write(
             offset = header[name]["data_offsets"][0] + start
             out.seek(8 + len(text) + offset)
             raw = torch.as_tensor(value).bfloat16().contiguous().view(torch.uint8)
-            written.add(name)
-            return start + out.write(raw.numpy().tobytes())
+            written[name] = start + out.write(raw.numpy().tobytes())
+            return written[name]
 
         out.write(len(text).to_bytes(8, "little") + text)
-        for name, stored in tensors.items():
+        for done, (name, stored) in enumerate(tensors.items()):
+            bar.update(task, completed=done)
             if name == EMBEDDING:  # the largest, and never turned about
                 start = 0
                 for rows in stored.rows(file):
                     start = put(names[name], rows, start)
                 continue
             value = np.concatenate(list(stored.rows(file))).reshape(stored.shape)
-            done = processor.process(
+            made = processor.process(
                 weights=value, name=name, tensor_key_mapping=names, parsed_parameters=gathered
             )
-            if done.name in names:
-                put(names[done.name], done.weights)
+            if made.name in names:
+                put(names[made.name], made.weights)
         for name, value in gathered["tensors"].items():
             put(name, value)
-    require_all(shapes.keys() - written)
+    require_all(shapes.keys() - written.keys())
+    for name, size in written.items():
+        if size != 2 * int(np.prod(shapes[name])):
+            raise ValueError(f"{name} is not of the size {shapes[name]} that the header says")

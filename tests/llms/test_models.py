@@ -8,10 +8,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -32,6 +34,7 @@ from searchgym.llms.models import (
     to_folder,
 )
 from searchgym.policies import TrainableLM, load_policy
+from searchgym.utils import progress
 
 from .tiny_gguf import TEMPLATE, tiny, write_gguf
 
@@ -114,6 +117,33 @@ def test_an_embedding_kept_twice_becomes_one_again(kinds: tuple[str, str], tmp_p
     made, _ = load(str(to_folder(file, tmp_path / "b")))
     assert not made.config.tie_word_embeddings
     assert (made.lm_head.weight - other).norm() < 0.1 * other.norm()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("block_count", 1_000_000, "says 1,000,000 layers, and holds"),
+        ("embedding_length", 16, "is not of the size"),
+        ("feed_forward_length", 2**31, "is not of the size"),
+        ("attention.head_count", 0, "cannot be read"),
+    ],
+)
+def test_a_header_that_is_not_of_its_tensors_is_one_line(
+    gguf_file: Path, tmp_path: Path, key: str, value: int, says: str
+) -> None:
+    name = f"llama.{key}".encode() + (4).to_bytes(4, "little")  # an unsigned integer of 32 bits
+    before, _, after = gguf_file.read_bytes().partition(name)
+    (tmp_path / "a.gguf").write_bytes(before + name + value.to_bytes(4, "little") + after[4:])
+    with pytest.raises(EngineError, match=says):
+        to_folder(tmp_path / "a.gguf", tmp_path / "a")
+
+
+def test_a_conversion_says_how_far_it_is(
+    gguf_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setattr(progress, "FIRST", 0.0)
+    to_folder(gguf_file, tmp_path / "a")
+    assert re.search(r"converting tiny.gguf: \d+ of 20 tensors, 0:0", capfd.readouterr().err)
 
 
 def test_a_gguf_file_is_converted_once_whatever_its_name(

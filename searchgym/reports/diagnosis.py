@@ -84,7 +84,7 @@ def read_rows(run: Path) -> tuple[str, list[dict[str, Any]]]:
         source, raw = "verl", [*_lines(path)]
     rows: dict[int, dict[str, Any]] = {}
     for row in raw:
-        step = next((row[name] for name in _STEPS if _finite(row.get(name))), None)
+        step = next((row[name] for name in _STEPS if rl_log.is_finite(row.get(name))), None)
         if step is not None:
             rows.setdefault(int(step), {"step": int(step)}).update(_renamed(row))
     if not any("reward" in row for row in rows.values()):
@@ -146,16 +146,14 @@ def _renamed(row: Mapping[str, Any]) -> dict[str, float]:
     made: dict[str, float] = {}
     for name, ours in {**{name: name for name in row}, **NAMES}.items():
         if name.endswith("/*"):
-            values = [float(v) for n, v in row.items() if n.startswith(name[:-1]) and _finite(v)]
+            values = [
+                float(v) for n, v in row.items() if n.startswith(name[:-1]) and rl_log.is_finite(v)
+            ]
         else:
-            values = [float(row[name])] if _finite(row.get(name)) else []
+            values = [float(row[name])] if rl_log.is_finite(row.get(name)) else []
         if values:
             value = fmean(values)
             if ours.startswith("1 - "):
                 ours, value = ours.removeprefix("1 - "), 1 - value
             made.setdefault(ours, value)
     return made
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)

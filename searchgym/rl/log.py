@@ -8,13 +8,14 @@ import importlib.util
 import json
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
 from ..errors import DataError, MissingExtraError, check_known
-from ..storage.files import parse_json, write_whole, writing
+from ..storage.files import JsonError, parse_json, write_whole, writing
 
 LOG, CHECKPOINT = "rl.jsonl", "trainer.safetensors"
 """Files of a run's folder."""
@@ -62,10 +63,10 @@ def _rows(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Readable lines and their rows; a kill or a full disk leaves others behind."""
     for line in text.splitlines(keepends=True):
         try:
-            row = parse_json(line, "it")
+            row = _checked(parse_json(line, "it"))
         except ValueError:
             continue
-        if line.endswith("\n") and isinstance(row, dict) and isinstance(row.get("step"), int):
+        if line.endswith("\n"):
             yield line, row
 
 
@@ -73,7 +74,8 @@ def read_log(out: str | os.PathLike[str], name: str = LOG) -> list[dict[str, Any
     """Read the rows of a run's log; an incomplete last line is left out.
 
     Raises:
-        DataError: there is no log, or a line before the last is no JSON object with a step.
+        DataError: there is no log, a line before the last is no JSON, or one holds what no training
+            writes.
     """
     path = Path(out) / name
     try:
@@ -85,14 +87,33 @@ def read_log(out: str | os.PathLike[str], name: str = LOG) -> list[dict[str, Any
     rows = []
     for number, line in enumerate(lines, 1):
         try:
-            row = parse_json(line, "it")
-            if not isinstance(row, dict) or "step" not in row:
-                raise ValueError("expected a JSON object with 'step'")
-            rows.append(row)
-        except ValueError as error:
+            rows.append(_checked(parse_json(line, "it")))
+        except JsonError as error:
             if number < len(lines):
                 raise DataError(f"{path}, line {number}: {error}") from error
+        except ValueError as error:
+            raise DataError(f"{path}, line {number}: {error}") from error
     return rows
+
+
+def _checked(row: Any) -> dict[str, Any]:
+    """The row, which somebody may have changed: an integer as "step", texts as "warnings", and
+    numbers or nothing."""
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        raise ValueError("expected a JSON object with 'step', an integer")
+    for name, value in row.items():
+        if name == "warnings":
+            fine = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        else:
+            fine = value is None or is_finite(value)
+        if not fine:
+            raise ValueError(f"{name!r:.80} is {value!r:.80}, which no training writes")
+    return row
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether a value is a number that a float holds; integers of JSON may be longer."""
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 PROJECT = "searchgym"

@@ -118,6 +118,32 @@ def test_what_is_no_log_is_refused(name: str, text: str, says: str, tmp_path: Pa
         diagnosis(tmp_path / "nowhere")
 
 
+WRONG: dict[str, Any] = {
+    "step": ["x", [1], None, 1.5, 10**400], "reward": ["x", [1], 10**400],
+    "warnings": [5, "no_signal", [["a"]]], "entropy": [{}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
+)
+def test_what_no_training_writes_is_refused(name: str, value: Any, tmp_path: Path) -> None:
+    row = {"step": 0, "reward": 0.3, "entropy": 1.0}
+    rows = [row, row | {"step": 1, "warnings": ["entropy_collapse"], name: value}]
+    (tmp_path / "rl.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError, match=r"line 2: .*(no training writes|an integer)"):
+        diagnosis(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["step", "data"])
+def test_a_number_that_no_float_holds_is_passed_over(name: str, tmp_path: Path) -> None:
+    path, row = json_lines(tmp_path), {"step": 24, "data": {"critic/score/mean": 10**400}}
+    path.write_text(
+        path.read_text() + json.dumps(row | ({"step": 10**400} if name == "step" else {}))
+    )
+    assert [f["cause"] for f in diagnosis(path)["findings"]] == ["entropy_collapse"]
+
+
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no log that can be read"):
         diagnosis(tmp_path)

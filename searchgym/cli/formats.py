@@ -80,8 +80,8 @@ def export(
     if data_source is not None:
         check_known("data source", SCORED, data_source, error=DataError)
     if to == HUB:
-        with registered_only(source, trust=trust):
-            say(f"{out}: {_write_hub(source, out, licence, settings)}, and README.md, its card")
+        held = _write_hub(source, out, licence, settings, trust)
+        say(f"{out}: {held}, and README.md, its card")
         return
     if licence is not None:
         raise DataError(f"--licence belongs to --to hub, not {to}")
@@ -210,7 +210,9 @@ def _write_played(to: str, source: str, out: Path) -> int:
     return len(shown)
 
 
-def _write_hub(source: str, out: Path, licence: str | None, settings: list[str] | None) -> str:
+def _write_hub(
+    source: str, out: Path, licence: str | None, settings: list[str] | None, trust: bool
+) -> str:
     """Write a folder for the hub; what it holds."""
     from ..integrations import hub
 
@@ -221,9 +223,9 @@ def _write_hub(source: str, out: Path, licence: str | None, settings: list[str] 
     if agent:
         return f"{hub.write_agent(out, path, licence or hub.UNSAID):,} parameters"
     if (played := _file(source)) is not None:
-        return (
-            f"{hub.write_played(out, _trajectories(played), source, _played_in(played))} episodes"
-        )
+        with registered_only(source, trust=trust):
+            count = hub.write_played(out, _trajectories(played), source, _played_in(played))
+        return f"{count} episodes"
     tasks, corpus = _env_questions(source, settings)
     return f"{hub.write_tasks(out, tasks, source, str(corpus), settings or ())} questions"
 

@@ -52,13 +52,21 @@ def read_parquet(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write rows of equal keys; the old file stays until the new one is whole."""
+    """Write rows of equal keys; the old file stays until the new one is whole.
+
+    Raises:
+        DataError: there are none, or one holds a text that is no UTF-8 (half of a surrogate pair).
+    """
     pyarrow, parquet = _pyarrow()
     if not rows:
         raise DataError(f"there is nothing to write to {path}")
     path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        table = pyarrow.Table.from_pylist([dict(row) for row in rows])
+    except UnicodeEncodeError as error:
+        raise DataError(f"{path} can hold UTF-8 only: {error}") from error
     with replacing(path) as partial:
-        parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), partial)
+        parquet.write_table(table, partial)
     return path
 
 

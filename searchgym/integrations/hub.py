@@ -8,11 +8,14 @@ matter are those of the hub's documentation of dataset and model cards.
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from ..errors import DataError
 from ..evaluation.formats import row
 from ..storage.files import parse_json, write_whole
 from ..tasks.records import task_to_dict
+from ..text import printable
 from ..types import Task
 
 LICENCES = {
@@ -34,6 +38,8 @@ SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6,
 KEPT = (".json", ".jinja", ".model", ".safetensors", ".txt")
 """Endings of the files of a model's folder; other things of a run are left out."""
 UNSAID = "unknown"
+_SPLIT = re.compile(r"\w{1,64}")
+"""Names of splits, which become files'."""
 _TOLD = ("recipe", "seed", "episodes", "seconds")
 """Keys by which a file of weights may say how it was trained."""
 
@@ -114,28 +120,26 @@ def write_agent(folder: Path, source: Path, licence: str = UNSAID) -> int:
     parameters it has.
 
     Raises:
-        DataError: it is neither, or the folder has a card already.
+        DataError: it is neither, cannot be read, holds a link (whose file may be somebody's own),
+            or the folder has a card already.
     """
-    from safetensors import safe_open
-
     model = source.is_dir()
     files = [f for f in sorted(source.glob("*")) if f.suffix in KEPT] if model else [source]
+    if links := [f for f in files if model and f.is_symlink()]:
+        raise DataError(f"{links[0]} is a link: put the file that is meant in its place")
+    files = [f for f in files if f.is_file()]
     weights = [file for file in files if file.suffix == ".safetensors"]
     if not weights or (model and not any(f.name.endswith("config.json") for f in files)):
         raise DataError(
             f"{source} is no trained agent: expected FILE.safetensors, or a folder with weights "
             "and config.json, as 'searchgym train' writes them"
         )
+    read = [_weights(file) for file in weights]
+    parameters = sum(count for count, _ in read)
+    how = {name: said for _, meta in read for name, said in meta.items()}
     _new(folder)
-    parameters, how = 0, {}
     for file in files:
         shutil.copyfile(file, folder / file.name)
-    for file in weights:
-        with safe_open(file, framework="numpy") as opened:
-            if said := (opened.metadata() or {}).get("searchgym"):
-                how = parse_json(said, file).get("meta", {})
-            names = opened.keys()
-            parameters += sum(_size(opened.get_slice(name).get_shape()) for name in names)
     head: dict[str, Any] = {
         "library_name": "transformers" if model else "searchgym", "license": licence,
         "tags": ["searchgym", "search-agent", "reinforcement-learning", "question-answering"],
@@ -148,7 +152,7 @@ def write_agent(folder: Path, source: Path, licence: str = UNSAID) -> int:
         )
     else:
         use = f"`searchgym eval SearchQA-v0 -a {source.name}`"
-    told = "".join(f"\n| {name} | {how[name]} |" for name in _TOLD if name in how)
+    told = "".join(f"\n| {name} | {_cell(how[name])} |" for name in _TOLD if name in how)
     about = f"""
 A search agent of {parameters:,} parameters, trained with searchgym {version("searchgym")}.
 
@@ -173,11 +177,33 @@ Worlds are Apache-2.0, and other texts that it learnt from have licences of thei
     return parameters
 
 
+def _weights(file: Path) -> tuple[int, dict[str, Any]]:
+    """Count the parameters of a file of weights; also what it says of its training."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            said = parse_json((opened.metadata() or {}).get("searchgym", "{}"), file)
+            sizes = [prod(opened.get_slice(name).get_shape()) for name in opened.keys()]  # noqa: SIM118
+    except SafetensorError as error:
+        raise DataError(f"{file} cannot be read as weights: {error}") from error
+    meta = said.get("meta") if isinstance(said, dict) else None
+    return sum(sizes), meta if isinstance(meta, dict) else {}
+
+
+def _cell(said: Any) -> str:
+    """What a file says as a cell of a table: no markup."""
+    return html.escape(printable(str(said)[:200])).replace("|", "&#124;")
+
+
 def _data(
     folder: Path, source: str, splits: Mapping[str, list[dict[str, Any]]], licence: dict[str, str],
     tasks: Sequence[str], about: str,
 ) -> int:  # fmt: skip
     count = sum(map(len, splits.values()))
+    for split in splits:
+        if not _SPLIT.fullmatch(split):
+            raise DataError(f"a split is named by letters and digits here, got {split!r:.80}")
     if not count:
         raise DataError(f"{source} has nothing to write to {folder}")
     _new(folder)
@@ -221,10 +247,3 @@ def _card(folder: Path, title: str, head: Mapping[str, Any], about: str) -> None
     """Write the card last: a folder without it is not whole. JSON is YAML, too."""
     front = "\n".join(f"{key}: {json.dumps(value)}" for key, value in head.items())
     write_whole(folder / "README.md", f"---\n{front}\n---\n\n# {title}\n{about}")
-
-
-def _size(shape: Sequence[int]) -> int:
-    total = 1
-    for length in shape:
-        total *= length
-    return total

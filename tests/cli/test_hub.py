@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from searchgym.core import read_jsonl
+from searchgym.errors import DataError
+from searchgym.integrations import hub
+from searchgym.types import Task
 from tests.cli.conftest import SMALL, Cli
 
 datasets = pytest.importorskip("datasets", reason="the extra trl has it")
@@ -100,3 +103,67 @@ def test_what_is_no_agent_is_refused(cli: Cli, tmp_path: Path) -> None:
     asked = ("--to", "hub", "-o", tmp_path / "out", "--licence", "mit")
     assert "trained agent's" in cli("export", "SearchQA-v0", *asked, *SMALL).err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("cut", b"\x20", "cannot be read as weights"),
+        ("long", (1 << 60).to_bytes(8, "little") + b"{}", "cannot be read as weights"),
+        ("deep", "[" * 9000, "nested too deeply"),
+        ("list", "[1]", ""),
+        ("nothing", '{"meta": null}', ""),
+        ("markup", '{"meta": {"recipe": "x |\\n<script>"}}', ""),
+    ],
+)
+def test_weights_of_others(
+    cli: Cli, tmp_path: Path, name: str, content: bytes | str, says: str
+) -> None:
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    file, out = tmp_path / f"{name}.safetensors", tmp_path / "out"
+    if isinstance(content, str):
+        save_file({"a": np.zeros((2, 3), np.float32)}, file, metadata={"searchgym": content})
+    else:
+        file.write_bytes(content)
+    done = cli("export", file, "--to", "hub", "-o", out)
+    assert (done.code, out.exists()) == ((2, False) if says else (0, True)), done.err
+    assert says in done.err
+    if not says:
+        front_matter(out)
+        assert "<script>" not in (out / "README.md").read_text()
+
+
+def test_only_the_folders_own_files_are_copied(cli: Cli, tmp_path: Path) -> None:
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    model, out = tmp_path / "model", tmp_path / "out"
+    (model / "sub.json").mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    save_file({"a": np.zeros(3, np.float32)}, model / "model.safetensors")
+    (tmp_path / "key").write_text("private")
+    (model / "notes.txt").symlink_to(tmp_path / "key")
+    refused = cli("export", model, "--to", "hub", "-o", out)
+    assert (refused.code, out.exists()) == (2, False)
+    assert "notes.txt is a link" in refused.err
+    (model / "notes.txt").unlink()
+    assert cli("export", model, "--to", "hub", "-o", out).code == 0
+
+
+def test_questions_over_ones_own_corpus(cli: Cli, tmp_path: Path) -> None:
+    """Named on the command line, they need no trust; Parquet cannot keep half a pair."""
+    task = {"id": "a", "question": "Who?", "answers": ["x"]}
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("It was x.")
+    file = tmp_path / "tasks.jsonl"
+    command = ("export", "SearchQA-v0", "--to", "hub", "-s", f"corpus={tmp_path / 'notes'}/", "-s",
+               f"tasks={file}", "-o")  # fmt: skip
+    file.write_text(json.dumps(task))
+    assert cli(*command, tmp_path / "fine").code == 0
+    file.write_text(json.dumps(task | {"question": "\ud800?"}))
+    assert "can hold UTF-8 only" in cli(*command, tmp_path / "half").err
+    with pytest.raises(DataError, match="a split is named by letters"):
+        hub.write_tasks(tmp_path / "in" / "q", [Task("a", "q", ("x",), split="../../out")], "", "")
+    assert len(list(tmp_path.rglob("*.parquet"))) == 1

@@ -70,6 +70,12 @@ def test_a_run_ends_where_the_bar_is_reached_and_its_record_can_be_repeated(
     for key, value in forgeries.items():
         path.write_text(json.dumps({**made, key: value}))
         assert cli("speedrun", "--verify", path).code == 1, key
+    for point in ({"wall_s": 0.0, "processor_s": 0.0}, {"wall_s": 10**400}):
+        path.write_text(json.dumps(made | point | {"curve": [made["curve"][-1] | point]}))
+        assert cli("speedrun", "--verify", path).code == 1, point
+    for change in ({"curve": []}, {"em": 10**400}, {"parameters": "1"}, {"curve": [[1]]}):
+        path.write_text(json.dumps(made | change))
+        assert "is no record" in cli("speedrun", "--verify", path).err
     path.write_text("{}")
     assert cli("speedrun", "--verify", path).code == 2
 

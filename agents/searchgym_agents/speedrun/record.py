@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -186,7 +187,7 @@ def check_record(path: Path) -> tuple[dict[str, Any], list[str]]:
     try:
         check_known("track", TRACKS, record["track"], error=EvaluationError)
         return record, _wrong(record)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise EvaluationError(f"{path} is no record: {error!r:.200}") from error
 
 
@@ -194,14 +195,14 @@ def _wrong(record: Mapping[str, Any]) -> list[str]:
     wrong = []
     env, curve = held_out(), record["curve"]
     low, high = TRACKS[record["track"]].parameters
-    if not low <= record["parameters"] <= high:
+    if not max(low, 1) <= record["parameters"] <= min(high, sys.float_info.max):
         wrong.append(f"{record['parameters']:,} parameters are not of track {record['track']!r}")
     if record["questions"] != asked_digest(list(env.tasks)):
         wrong.append("other questions than the held-out ones")
     for name in ("updates", "wall_s", "processor_s"):
         seen = [point[name] for point in curve]
-        if seen != sorted(seen) or seen[0] < 0:
-            wrong.append(f"{name} of the curve go back")
+        if seen != sorted(seen) or not 0 < seen[0] <= seen[-1] <= sys.float_info.max:
+            wrong.append(f"{name} of the curve do not go up from above 0")
     if any(curve[-1][k] != record[k] for k in ("wall_s", "processor_s", "em", "f1")):
         wrong.append("the curve does not end with what is stated")
     if any(p["em"] >= BAR and p["questions"] == len(env.tasks) for p in curve[:-1]):

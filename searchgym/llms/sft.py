@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +38,7 @@ from .optimizers import optimizers_of, set_rate
 from .sft_data import Example
 
 STATE, LOG = "trainer.safetensors", "sft.jsonl"
+_SAVE_SECONDS = 300.0
 _BUCKET = 16
 """Most batches whose rows are sorted by length together: little padding, still mixed."""
 _WINDOWS = 4
@@ -281,7 +282,8 @@ def train(
     Args:
         about: Settings, as JSON values, that must be those of the run in ``out``.
         started: Called before the first step of this call, if there is one to make.
-        save_every: Steps between checkpoints: what an interrupt or a kill loses at most.
+        save_every: Most steps between checkpoints, which are five minutes apart at most, too: what
+            an interrupt or a kill loses.
         log_every: Steps per row of the log.
         report: Called after each step.
         lock: A lock on ``out`` that the caller holds already.
@@ -305,6 +307,7 @@ def train(
         if started is not None and trainer.step < trainer.config.steps:
             started()
         seen: list[Progress] = []
+        saved = monotonic()
         write_whole(out / LOG, "".join(lines))
         while trainer.step < trainer.config.steps:
             seen.append(trainer.advance())
@@ -316,10 +319,11 @@ def train(
                 with writing(out / LOG), (out / LOG).open("a", encoding="utf-8") as log:
                     log.write(json.dumps(_row(seen)) + "\n")
                 seen.clear()
-            if last or trainer.step % save_every == 0:
+            if last or not trainer.step % save_every or monotonic() - saved > _SAVE_SECONDS:
                 trainer.settle()
                 _save_model(trainer.model, out)
                 trainer.save(out / STATE, settings)
+                saved = monotonic()
     return trainer
 
 

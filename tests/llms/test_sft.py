@@ -80,6 +80,25 @@ def test_a_small_model_learns_what_it_is_shown(tmp_path: Path) -> None:
     assert {c.finish for c in generator.run(batch)} == {"eos"}  # type: ignore[union-attr]
 
 
+def test_a_slow_run_loses_minutes_and_not_its_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minutes = iter(range(0, 60_000, 120))  # two a step
+    monkeypatch.setattr("searchgym.llms.sft.monotonic", lambda: next(minutes))
+    trainer, words = made()
+
+    def stop(progress: Progress) -> None:
+        if progress.step == 8:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        train(trainer, words, tmp_path, save_every=100, report=stop)
+    again, words = made()
+    started = []
+    train(again, words, tmp_path, save_every=100, report=lambda now: started.append(now.step))
+    assert 5 <= started[0] <= 8
+
+
 def test_a_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     whole, part = tmp_path / "whole", tmp_path / "part"
     train(*made(), whole, save_every=5)

@@ -83,7 +83,7 @@ def teach(
     Args:
         seed: Seed of the order in which they are read.
         model: Folder to load instead of the recipe's model.
-        save_every: Steps between checkpoints.
+        save_every: Most steps between checkpoints, also written every five minutes.
         made: Called with the number of worlds whose demonstrations are made.
         report: Called after each step.
 

@@ -143,9 +143,12 @@ def run(code: str, max_lines: int) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     try:
         tree = ast.parse(code, "<code>")
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body[-1] if tree.body else None
+        value = None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
+            value = compile(ast.Expression(last.value), "<code>", "eval")
         body = compile(tree, "<code>", "exec")
-        value = compile(ast.Expression(last.value), "<code>", "eval") if last else None
         sys.settrace(count)
         exec(body, names)
         shown = None if value is None else eval(value, names)

@@ -73,8 +73,7 @@ def test_each_call_begins_anew_and_is_the_same_every_time() -> None:
 
 # --- attacks --------------------------------------------------------------------------------------
 HARMLESS = ("Error: ", "<class", "No output", "32512", "posix.times_result")
-"""Beginnings of what attacks may show; 32512: a shell that could not be started; times that the kernel
-has not written are whatever stood there."""
+"""Beginnings of what attacks may show; 32512: a shell not started; times not told."""
 FILES = [
     "open('{file}').read()", "open('{file}', 'w').write('x')", "open('{folder}/new', 'w')",
     "open('{folder}/new', 'a')", "import os; os.unlink('{file}')", "import os; os.listdir('/')",

@@ -313,9 +313,11 @@ class Judge(NamedTuple):
 
 
 class Delegate(NamedTuple):
-    """Hand a sub-task to a fresh executor context (planner/executor methods)."""
+    """Hand a sub-task to a fresh context (planner/executor methods)."""
 
     task: str
+    target: str = ""
+    """Role that is to do it; "": the only one. In a text it stands before the task: ``web: …``."""
 
 
 class Invalid(NamedTuple):

@@ -36,7 +36,15 @@ from ..types import (
     ToolResult,
     Turn,
 )
-from .rules import TOKEN_COUNTERS, EpisodeConfig, name_of, page_parts, show_part
+from .rules import (
+    EXECUTOR,
+    PLANNER,
+    TOKEN_COUNTERS,
+    EpisodeConfig,
+    name_of,
+    page_parts,
+    show_part,
+)
 from .state import EpisodeState, cut_hits
 
 
@@ -50,7 +58,7 @@ class Episode(EpisodeState):
 
     def __init__(self, config: EpisodeConfig, *, parent: tuple[str, int] | None = None) -> None:
         super().__init__(config, parent=parent)
-        self.contexts.open("planner" if self._rules.delegate else "agent")
+        self.contexts.open(PLANNER if self._rules.delegate else "agent")
         self._introduce(config.task.question, "question")
 
     def _introduce(self, text: str, kind: str) -> None:
@@ -112,8 +120,10 @@ class Episode(EpisodeState):
     def _legal(self, action: Action) -> Action:
         """The action, or why the rules forbid it."""
         rules = self._rules
+        tools = self._own_tools(role := self.contexts.role(self.contexts.active))
+        names = self._tool_names if tools is self._tools else {t.name for t in tools}
         if isinstance(action, Search):
-            if "search" not in self._tool_names:
+            if "search" not in names:
                 return Invalid("search is not available in this episode")
             if len(action.queries) > rules.max_parallel:
                 return Invalid(f"at most {rules.max_parallel} queries at once")
@@ -121,23 +131,37 @@ class Episode(EpisodeState):
             if left is not None and self.queries + len(action.queries) > left:
                 return Invalid(f"the query budget allows {left - self.queries} more")
         elif isinstance(action, Access):
-            if "access" not in self._tool_names:
+            if "access" not in names:
                 return Invalid("access is not available in this episode")
         elif isinstance(action, Call):
             from ..utils.arguments import rejection_reason
 
-            if (wrong := rejection_reason(self._tools, action)) is not None:
+            if (wrong := rejection_reason(tools, action)) is not None:
                 return Invalid(wrong)
             if rules.max_queries is not None and self.queries >= rules.max_queries:
                 return Invalid("the query budget allows 0 more")
         elif isinstance(action, Judge):
             if not rules.judge or self.contexts.newest_results() is None:
                 return Invalid("there is nothing to judge")
-        elif isinstance(action, Delegate) and not (
-            rules.delegate and self.contexts.role(self.contexts.active) == "planner"
-        ):
-            return Invalid("tasks cannot be delegated here")
+        elif isinstance(action, Delegate):
+            if not rules.delegate or role != PLANNER:
+                return Invalid("tasks cannot be delegated here")
+            return self._handed(action)
         return action
+
+    def _handed(self, action: Delegate) -> Action:
+        """A sub-task with the role that is to do it, which its text names."""
+        roles = self._rules.delegates
+        if not isinstance(self._rules.delegate, Mapping):
+            return action
+        named, colon, rest = action.task.partition(":")
+        if colon and named.strip() in roles and rest.strip():
+            return Delegate(rest.strip(), named.strip())
+        if len(roles) == 1:
+            return Delegate(action.task, *roles)
+        return Invalid(
+            f"a sub-task begins with who is to do it, one of {', '.join(roles)}, and a colon"
+        )
 
     def _dispatch(self, action: Action) -> tuple[ToolCall, ...]:
         if isinstance(action, (Search, Access, Call)):
@@ -156,7 +180,7 @@ class Episode(EpisodeState):
                 self.contexts.hide_newest_results()
             self._close((), ())
         else:
-            self.contexts.open("executor")
+            self.contexts.open(action.target or EXECUTOR)
             self._introduce(action.task, "task")
             self._close((), ())
         return ()

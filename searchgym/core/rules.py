@@ -3,6 +3,7 @@ limits: all that is fixed before an episode begins."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..dialects.base import Dialect, get_dialect, reference_from_json, reference_to_json
-from ..errors import CardError, EpisodeError
+from ..errors import CardError, EpisodeError, check_known
 from ..rewards.reward import Reward
 from ..types import Page, Task, ToolSpec
 
@@ -40,7 +41,10 @@ LEAST: Mapping[str, int] = {
 NONE_ALLOWED = frozenset(
     {"max_queries", "max_tokens", "snippet_chars", "page_stub_chars", "max_tasks"}
 )
-SWITCHES = ("judge", "delegate", "may_abstain", "one_search")
+SWITCHES = ("judge", "may_abstain", "one_search")
+EXECUTOR, PLANNER = "executor", "planner"
+_ROLE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+MOST_ROLES, MOST_PROMPT = 16, 4_000
 
 
 def check_numbers(options: object) -> None:
@@ -57,6 +61,32 @@ def check_numbers(options: object) -> None:
             raise CardError(f"{name} must be at least {least}, got {value}")
     for name in SWITCHES:
         checked_switch(name, getattr(options, name, False))
+
+
+def check_delegate(delegate: Any, tools: Sequence[str]) -> None:
+    """``CardError`` for what is neither a switch nor a table of roles."""
+    if not isinstance(delegate, Mapping):
+        if not isinstance(delegate, bool | np.bool_):
+            raise CardError(
+                "delegate is true, false or a table of roles, as in {web = {tools = ['search']}}; "
+                f"got {delegate!r:.80}"
+            )
+        return
+    names = [name for name in delegate if name != PLANNER]
+    if not 1 <= len(names) <= MOST_ROLES:
+        raise CardError(f"delegate names 1 to {MOST_ROLES} roles, got {len(names)}")
+    for name, own in delegate.items():
+        if not isinstance(name, str) or not _ROLE.fullmatch(name) or name in ("agent", "policy"):
+            raise CardError(f"a role's name is a word in small letters, got {name!r:.80}")
+        if not isinstance(own, Mapping):
+            raise CardError(f"delegate.{name} is a table of tools and prompt, got {own!r:.80}")
+        check_known(f"option of delegate.{name}", ("tools", "prompt"), *own)
+        given, prompt = own.get("tools", ()), own.get("prompt", "")
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise CardError(f"delegate.{name}.tools is a list of names, got {given!r:.80}")
+        check_known(f"tool of delegate.{name}", tools, *given)
+        if not isinstance(prompt, str) or len(prompt) > MOST_PROMPT:
+            raise CardError(f"delegate.{name}.prompt is a text of at most {MOST_PROMPT} characters")
 
 
 def checked_switch(name: str, value: Any) -> bool:
@@ -100,7 +130,10 @@ class RuleOptions:
     """Number of characters that replace a page after it was shown in full for one turn (ASearcher's
     two-level observation); ``None`` keeps pages in full."""
     judge: bool = False
-    delegate: bool = False
+    delegate: bool | Mapping[str, Mapping[str, Any]] = False
+    """True: sub-tasks may be handed to an ``"executor"``. A table: to these roles, by name, each
+    with its ``tools`` (names; default: all) and a ``prompt`` that takes the place of the first
+    sentence of its instructions; under ``"planner"`` those of whoever is asked the question."""
     may_abstain: bool = False
     """True if the instructions offer to refuse."""
     one_search: bool = False
@@ -121,6 +154,7 @@ class Rules(RuleOptions):
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        check_delegate(self.delegate, [tool.name for tool in self.tools])
         if self.max_tokens is not None and self.token_counter not in TOKEN_COUNTERS:
             known = ", ".join(TOKEN_COUNTERS)
             raise CardError(f"unknown token_counter {self.token_counter!r}; known: {known}")
@@ -130,8 +164,22 @@ class Rules(RuleOptions):
             tools = [tool.name for tool in self.tools]
             prompts.check(self.instructions, get_dialect(self.dialect), tools)
 
+    @property
+    def delegates(self) -> Mapping[str, Mapping[str, Any]]:
+        """Role → its options, of those to which sub-tasks may be handed."""
+        if isinstance(self.delegate, Mapping):
+            return {name: own for name, own in self.delegate.items() if name != PLANNER}
+        return {EXECUTOR: {}} if self.delegate else {}
+
+    def of_role(self, role: str) -> Mapping[str, Any]:
+        """Options of a role: ``tools`` and ``prompt``."""
+        named = self.delegate
+        return named.get(role, {}) if isinstance(named, Mapping) else {}
+
     def to_json(self) -> dict[str, Any]:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
+        if isinstance(self.delegate, Mapping):
+            out["delegate"] = {name: dict(own) for name, own in self.delegate.items()}
         out["tools"] = [list(t) for t in self.tools]
         out["dialect"] = reference_to_json(self.dialect)
         out["needs_task"] = list(self.needs_task)

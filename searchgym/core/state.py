@@ -12,8 +12,8 @@ from typing import Any, Literal
 from ..dialects.base import Dialect, View, get_dialect
 from ..rewards.outcome import Outcome
 from ..tools.base import states_of
-from ..types import TERMINAL, End, Hit, Opened, Segment, ToolCall, Turn, TurnRequest
-from .rules import EpisodeConfig
+from ..types import TERMINAL, End, Hit, Opened, Segment, ToolCall, ToolSpec, Turn, TurnRequest
+from .rules import PLANNER, EpisodeConfig
 
 
 class Contexts:
@@ -222,7 +222,7 @@ class EpisodeState:
                 self.contexts.visible(top),
                 "",
                 self._dialect.stop,
-                self._tools,
+                self._own_tools(self.contexts.role(top)),
                 None,
                 rules.dialect if isinstance(rules.dialect, str) else self._dialect,
                 self.turns_left,
@@ -253,17 +253,27 @@ class EpisodeState:
 
     def _view(self) -> View:
         rules, role = self._rules, self.contexts.role(self.contexts.active)
+        handed = rules.delegates if rules.delegate and role == PLANNER else {}
         return View(
-            tools=self._tools,
+            tools=self._own_tools(role),
             max_parallel=rules.max_parallel,
             k=rules.k,
             turns_left=self.turns_left,
             queries_left=self.queries_left,
             judge=rules.judge,
-            delegate=rules.delegate and role == "planner",
+            delegate=bool(handed),
             role=role,
             may_abstain=rules.may_abstain,
+            targets=tuple(handed) if not isinstance(rules.delegate, bool) else (),
+            prompt=rules.of_role(role).get("prompt", ""),
         )
+
+    def _own_tools(self, role: str) -> tuple[ToolSpec, ...]:
+        """The tools of a role, of those that the episode has."""
+        if isinstance(self._rules.delegate, bool):
+            return self._tools
+        names = self._rules.of_role(role).get("tools")
+        return self._tools if names is None else tuple(t for t in self._tools if t.name in names)
 
     # --- the end ------------------------------------------------------------------------------
     def outcome(self) -> Outcome | None:

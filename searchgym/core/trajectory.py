@@ -12,7 +12,7 @@ from ..errors import DataError
 from ..scoring import SCORING_VERSION
 from ..storage.files import parse_json
 from ..storage.records import json_text
-from ..types import Turn
+from ..types import Delegate, Turn
 from .episode import Episode
 
 SCHEMA_VERSION = 1
@@ -132,13 +132,14 @@ def evidence_recall(episode: Episode) -> float:
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
+    action, named = turn.action, isinstance(turn.action, Delegate)  # few sub-tasks name a role
     return {
         "number": turn.number,
         "context": turn.context,
         "role": turn.role,
         "prompt": list(turn.prompt),
         "text": turn.text,
-        "action": [type(turn.action).__name__, *turn.action],
+        "action": [type(action).__name__, *(v for v in action if not named or v)],
         "spans": [list(s) for s in turn.spans],
         "calls": [{"tool": c.tool, "args": dict(c.args), "key": c.ctx.key} for c in turn.calls],
         "reward_parts": dict(turn.reward_parts),

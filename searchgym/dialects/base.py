@@ -32,8 +32,12 @@ class View(NamedTuple):
     judge: bool
     delegate: bool
     role: str
-    """agent | planner | executor"""
+    """agent | planner | executor | a role to which sub-tasks are handed"""
     may_abstain: bool
+    targets: tuple[str, ...] = ()
+    """Roles of which a sub-task names one."""
+    prompt: str = ""
+    """First sentence of the role's instructions, in place of the dialect's."""
 
 
 class Opening(NamedTuple):

@@ -31,11 +31,19 @@ def callable_tools(view: View, renders: frozenset[type]) -> list[ToolSpec]:
 
 def opening(view: View) -> str:
     """The first sentence, which depends on the role."""
+    if view.prompt:
+        return view.prompt
     if view.role == "planner":
         return "Answer the question by splitting it into sub-tasks for assistants who can search."
-    if view.role == "executor":
+    if view.role != "agent":
         return "Carry out the task below and report what you found as your answer."
     return "Answer the question as briefly as you can, a name or a few words."
+
+
+def handed(view: View) -> str:
+    """How a sub-task is written: with the role that is to do it, where there are several."""
+    named = f" (NAME: {', '.join(view.targets)})" if view.targets else ""
+    return f"{'NAME: ' if view.targets else ''}what to find out{named}"
 
 
 def tag_instructions(view: View, renders: frozenset[type], *, parallel: bool) -> str:
@@ -74,7 +82,7 @@ def tag_tools(view: View, renders: frozenset[type], *, parallel: bool) -> list[s
         )
     if Delegate in renders and view.delegate:
         parts.append(
-            "To hand over a sub-task, write <task> what to find out </task>; the report comes "
+            f"To hand over a sub-task, write <task> {handed(view)} </task>; the report comes "
             "back between <information> and </information>."
         )
     return parts

@@ -29,7 +29,7 @@ from ..types import (
 from .base import View
 from .calls import OWN_FORM, call_of, dumps, loads, read_object, tool_table, write_call
 from .escape import clean, escape_tags, one_line
-from .instructions import NO_SEARCH, callable_tools, limits, opening
+from .instructions import NO_SEARCH, callable_tools, handed, limits, opening
 from .tags import MAX_QUERIES, TOO_MANY, TextDialect, make_tag, thoughts, trim
 
 _CALL = make_tag("tool_call")
@@ -287,7 +287,8 @@ class JsonTools(TextDialect):
         if view.judge:
             specs.append(_spec("judge", "Keep or remove the newest results.", "useful", "boolean"))
         if view.delegate:
-            specs.append(_spec("delegate", "Hand over a sub-task.", "task", "string"))
+            told = f" The task reads: {handed(view)}." if view.targets else ""
+            specs.append(_spec("delegate", f"Hand over a sub-task.{told}", "task", "string"))
         specs.append(_spec("answer", "Finish with the answer alone.", "answer", "string"))
         parts += limits(view, parallel=self.parallel)
         if self.parallel and view.max_parallel > 1:

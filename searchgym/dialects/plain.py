@@ -28,7 +28,7 @@ from ..types import (
 from .base import View
 from .calls import listed, read_call, write_call
 from .escape import INVISIBLE, clean, loosely, one_line
-from .instructions import NO_SEARCH, callable_tools, limits, opening
+from .instructions import NO_SEARCH, callable_tools, handed, limits, opening
 from .tags import BAD_JUDGEMENT, TextDialect, split_queries, spread_hashes, trim
 
 _WORDS = ("search", "access", "answer", "judge", "delegate")
@@ -187,7 +187,7 @@ class Plain(TextDialect):
         if view.judge:
             parts.append("'judge: good' or 'judge: bad', which keeps or removes the last results;")
         if view.delegate:
-            parts.append("'delegate: what to find out', which hands over a sub-task;")
+            parts.append(f"'delegate: {handed(view)}', which hands over a sub-task;")
         parts.append("'answer: the answer alone', which ends the episode.")
         return " ".join(parts + limits(view, parallel=True)) + "\n\n"
 

@@ -165,7 +165,8 @@ class TextDialect(Described, ABC):
 
             return canonical_call(action)
         assert not isinstance(action, Invalid)
-        text = self._text(str(action[0]))
+        named = isinstance(action, Delegate) and action.target
+        text = self._text(f"{named}: {action[0]}" if named else str(action[0]))
         if not text:
             raise DialectError(f"{type(action).__name__} needs a text that is not empty")
         return type(action)(text)

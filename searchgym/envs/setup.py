@@ -64,7 +64,7 @@ class SearchSetup:
         values = {name: getattr(options, name) for name in RULES - {"tools", "reward"}}
         values["dialect"] = with_required_flags(
             options.dialect, tools=tuple(self.toolbox.tools), max_parallel=options.max_parallel,
-            judge=options.judge, delegate=options.delegate,
+            judge=options.judge, delegate=bool(options.delegate),
         )  # fmt: skip
         if options.instructions is not None:
             from ..dialects.prompts import prompt_of

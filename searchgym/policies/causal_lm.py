@@ -23,7 +23,7 @@ from ..llms.base import Completion, Generator, GenRequest, Ids, Sampling, check_
 from ..objects import load_known, load_object
 from ..plugins import Registry
 from ..seeding import derive
-from ..types import Failure, Metered, Service, TurnRequest
+from ..types import Agent, Failure, Metered, Service, TurnRequest
 from .record import Memory, Written, episode_usage, turn_usage
 from .renderer import BareRenderer, ChatRenderer, PlainRenderer, Renderer, spelt
 from .rows import TrainingRow, rows_of
@@ -83,6 +83,11 @@ class ExternalPolicy:
         self.memory = Memory(memory)
         self.weights = 0
         """Number of the weights that write now, for completions that do not say it."""
+        self.cast: Mapping[str, Agent] = {}
+        """Role → who writes its turns in the same episodes, in place of this policy."""
+        self.learners: Mapping[str, ExternalPolicy] = {}
+        """Those of the cast whose turns become rows and count as usage: language models that are
+        trained."""
         self._lock = threading.RLock()
 
     @property
@@ -133,22 +138,32 @@ class ExternalPolicy:
     ) -> list[TrainingRow]:
         """The training rows of an episode this policy has played; see :func:`rows_of`."""
         name = played.config.episode_id if isinstance(played, Episode) else played.id
-        with self._lock:
-            written = self.memory.written(name)
-        return rows_of(played, written, group=group, since=since)
+        written = self._written(name)
+        others = self.cast.keys() - self.learners.keys()
+        return rows_of(played, written, group=group, since=since, others=others)
 
     def episode_usage(self, episode_id: str, *, since: int = 0) -> dict[str, float]:
         """Usage of an episode's turns from ``since`` on: tokens read and written, and how many
         turns overflowed the context or were cut by length
         (:func:`~searchgym.policies.record.turn_usage`)."""
-        with self._lock:
-            written = self.memory.written(episode_id)
-        return episode_usage({n: w for n, w in written.items() if n >= since})
+        return episode_usage({n: w for n, w in self._written(episode_id).items() if n >= since})
 
     def forget(self, episode_ids: Iterable[str]) -> None:
         """Drop what is remembered of episodes whose rows have been made."""
+        names = list(episode_ids)
         with self._lock:
-            self.memory.forget(episode_ids)
+            self.memory.forget(names)
+        for who in {id(who): who for who in self.cast.values()}.values():
+            if (forget := getattr(who, "forget", None)) is not None:
+                forget(names)
+
+    def _written(self, episode_id: str) -> dict[int, Written]:
+        """Turn → what was read and written there, by this policy or those of its cast."""
+        with self._lock:
+            written = self.memory.written(episode_id)
+        for who in self.learners.values():
+            written |= who._written(episode_id)
+        return written
 
     # --- parts --------------------------------------------------------------------------------
     def _check_ids(self, ids: Ids) -> None:
@@ -350,6 +365,8 @@ class CausalLMPolicy(ExternalPolicy):
     # --- acting -------------------------------------------------------------------------------
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
         """One text per request; raises as :meth:`sample`."""
+        if any(r.role in self.cast for r in requests):
+            return _by_role(requests, self, lambda who, own: who.act(own))
         if (batch := len({r.episode_id for r in requests})) > self.memory.size:
             raise EngineError(
                 f"memory={self.memory.size} is less than a batch of {batch} episodes, each of "
@@ -366,6 +383,8 @@ class CausalLMPolicy(ExternalPolicy):
         self, requests: Sequence[TurnRequest], sampling: Sampling | None = None
     ) -> list[Completion]:
         """One completion per request, in order, each remembered for the next turn and for rows."""
+        if any(r.role in self.cast for r in requests):
+            return _by_role(requests, self, lambda who, own: _sampled(who, own, sampling))
         if self.refresh is not None:
             self.refresh()
         asked = [self.ask(request, sampling) for request in requests]
@@ -395,6 +414,32 @@ class CausalLMPolicy(ExternalPolicy):
             if isinstance(answer, Failure):
                 raise turn_failed(requests[where[i]], answer)
         return answers
+
+
+def _by_role(
+    requests: Sequence[TurnRequest],
+    own: CausalLMPolicy,
+    ask: Callable[[Any, list[TurnRequest]], Sequence[Any]],
+) -> list[Any]:
+    """Answers to requests, in order, each by whoever plays its role."""
+    answers: list[Any] = [None] * len(requests)
+    players = [own.cast.get(request.role, own) for request in requests]
+    for who in {id(who): who for who in players}.values():
+        where = [i for i, player in enumerate(players) if player is who]
+        alone = [requests[i] for i in where]
+        for i, answer in zip(where, ask(who, alone), strict=True):
+            answers[i] = answer
+    return answers
+
+
+def _sampled(
+    who: Any, requests: list[TurnRequest], sampling: Sampling | None
+) -> Sequence[Completion]:
+    """Completions of an agent; of one that is no language model the text alone."""
+    if isinstance(who, CausalLMPolicy):
+        return who.sample(requests, sampling)
+    texts = who.act(requests)
+    return [Completion(str(t), None, None, None, 0, None, "stop") for t in texts]
 
 
 def turn_failed(request: TurnRequest, failure: Failure) -> EngineError:

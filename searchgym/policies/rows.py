@@ -9,7 +9,7 @@ begins with the whole row so far. Each sampled token is trained on in exactly on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -25,6 +25,8 @@ from ..llms.base import Floats, Ids
 from ..types import Span
 from .record import Kept, Written, kept
 
+POLICY = "policy"
+"""Role of whoever is asked the question: an agent alone, or the planner."""
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
@@ -51,6 +53,8 @@ class TrainingRow:
     """Version of the weights that drew the token; -1 where not sampled."""
     turn_of_token: Ints
     """Index into ``turn_uids``; -1 where not sampled."""
+    role: str = POLICY
+    """Role that wrote it, to which a training may give weights of its own."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -61,13 +65,15 @@ class _Turn(NamedTuple):
 
     number: int
     context: int
+    role: str
     text: str
     spans: tuple[Span, ...]
 
 
 class _Building:
-    def __init__(self, context: int) -> None:
+    def __init__(self, context: int, role: str) -> None:
         self.context = context
+        self.role = POLICY if role in ("agent", "planner") else role
         self.ids: list[int] = []
         self.sampled: list[Bools] = []
         self.trained: list[Bools] = []
@@ -103,6 +109,7 @@ class _Building:
             np.concatenate(self.logp),
             np.concatenate(self.version),
             np.concatenate(self.turn),
+            self.role,
         )
 
 
@@ -112,6 +119,7 @@ def rows_of(
     *,
     group: str | None = None,
     since: int = 0,
+    others: Collection[str] = (),
 ) -> list[TrainingRow]:
     """The rows of an episode, in the order they began.
 
@@ -121,6 +129,7 @@ def rows_of(
         group: ``baseline_group`` of the rows; default: the task's id.
         since: Turns before this one are context only; for forks whose first turns are trained on
             in the parent's rows (``played.parent[1]``).
+        others: Roles whose turns somebody else wrote, and which are in no row.
 
     Raises:
         EpisodeError: a turn is missing from ``written``, or its text is not what was written.
@@ -132,7 +141,7 @@ def rows_of(
     finished: list[_Building] = []
     open_: dict[int, _Building] = {}
     for turn in _turns(played):
-        if turn.number < since:
+        if turn.number < since or turn.role in others:
             continue
         record = written.get(turn.number)
         if record is None and not turn.text:  # a wrapper's turn, not the policy's
@@ -148,7 +157,7 @@ def rows_of(
         prompt = (*chain.from_iterable(record.prompt), *record.prefill)
         row = open_.get(turn.context)
         if row is None or tuple(row.ids) != prompt[: len(row.ids)]:
-            row = open_[turn.context] = _Building(turn.context)
+            row = open_[turn.context] = _Building(turn.context, turn.role)
             finished.append(row)
         row.read(prompt[len(row.ids) :])
         trained = loss_mask(turn.text, turn.spans, tokens.ends)
@@ -159,8 +168,9 @@ def rows_of(
 def _turns(played: Episode | Trajectory) -> Iterator[_Turn]:
     if isinstance(played, Episode):
         for turn in played.turns:
-            yield _Turn(turn.number, turn.context, turn.text, turn.spans)
+            yield _Turn(turn.number, turn.context, turn.role, turn.text, turn.spans)
     else:
         for record in played.turns:
             spans = tuple(Span(*s) for s in record["spans"])
-            yield _Turn(record["number"], record["context"], record["text"], spans)
+            role = record.get("role", "agent")
+            yield _Turn(record["number"], record["context"], role, record["text"], spans)

@@ -94,6 +94,7 @@ from .slots.protocols import make as make
 from .slots.records import POLICY as POLICY
 from .slots.records import Floats as Floats
 from .slots.records import Group as Group
+from .slots.records import OwnWeights as OwnWeights
 from .slots.records import Played as Played
 from .slots.records import Rewards as Rewards
 from .slots.records import Scored as Scored

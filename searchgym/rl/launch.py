@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.rules import EXECUTOR
 from ..errors import CardError, DataError, MissingExtraError, check_known
 from ..evaluation.machine import note_machine
 from ..llms.models import is_here, resolve
@@ -22,12 +23,14 @@ from .recipe import DEFAULTS, SEVERAL, Recipe, read
 from .recipe import TABLES as OF_RECIPE
 from .roles import check_roles
 from .run_folder import FREE
-from .slots.records import SHARED
+from .slots.records import FROZEN, SHARED, OwnWeights
 from .slots.registry import REGISTRY
 
 if TYPE_CHECKING:
     from ..envs.mixture import EnvironmentMix
     from ..envs.search import SearchEnv
+    from ..policies.causal_lm import CausalLMPolicy
+    from ..policies.trainable import TrainableLM
     from .trainer import TrainConfig, Trainer
 
 PLAN = "run.json"
@@ -70,8 +73,9 @@ class Plan:
     """Options of ``TrainableLM``: gradient_checkpointing, tokens, …"""
     teacher: str | None = None
     roles: Mapping[str, str] = field(default_factory=dict)
-    """Role → a model, as ``model``, which stays as it is and answers greedily, or ``"shared"``: the
-    model in training."""
+    """Role → a model, as ``model``, which stays as it is and answers greedily; ``"shared"``: the
+    model in training; ``"own:MODEL"``, or ``"own"`` for a copy of ``model``: trained by an
+    optimizer of its own. ``{"policy": "frozen"}``: only such roles are trained."""
     lora: Mapping[str, Any] | None = None
     """Options of ``Lora``: rank, alpha, targets; None trains all weights."""
     dtype: str = "auto"
@@ -110,7 +114,7 @@ class Plan:
                 if self.teacher is not None
                 else f"recipe {self.recipe!r} learns from a teacher: add -s teacher=MODEL"
             )
-        check_roles(recipe, self.roles, None)
+        check_roles(recipe, self.roles, None, _handed(self.env, self.env_options))
 
     @classmethod
     def of(cls, recipe: str, model: str, changes: Mapping[str, Any], **values: Any) -> Plan:
@@ -292,7 +296,7 @@ def config_of(plan: Plan) -> TrainConfig:
         raise MissingExtraError("training a language model", "llm") from error
     recipe, known = Recipe.of(plan.table), {f.name for f in fields(TrainConfig)}
     check_known("training option", known, *recipe.train, *plan.train)
-    others = (who for who in plan.roles.values() if who != SHARED)
+    others = (_own(who, plan.model) or who for who in plan.roles.values() if who not in WORDS)
     for model in filter(None, (plan.model, plan.teacher, *others)):
         if is_here(model):
             continue
@@ -345,8 +349,13 @@ def build(plan: Plan, env: SearchEnv | EnvironmentMix, out: str | os.PathLike[st
     reference = recipe.needs("ref_logp")
     note = read_note(Path(resolve(plan.model)))
     options = {"freeze": note.get("freeze", ()) if lora is None else (), **plan.load}
-    lm = loaded(plan.model, whole=lora is None, lora=lora, reference=reference, **options)
-    policy = lm.policy(plan.renderer, sampling=sampling_of(plan.sampling), seed=config.seed)
+
+    def trained(path: str) -> tuple[TrainableLM, CausalLMPolicy]:
+        made = loaded(path, whole=lora is None, lora=lora, reference=reference, **options)
+        sampling = sampling_of(plan.sampling)
+        return made, made.policy(plan.renderer, sampling=sampling, seed=config.seed)
+
+    lm, policy = trained(plan.model)
     critic = None
     if recipe.needs("value"):
         body = lm if lora is None else loaded(plan.model, whole=True)
@@ -358,12 +367,12 @@ def build(plan: Plan, env: SearchEnv | EnvironmentMix, out: str | os.PathLike[st
             "read the student's token ids: take a teacher of the same family"
         )
     greedy = sampling_of(plan.sampling)._replace(temperature=0.0)
-    roles = {
-        role: who
-        if who == SHARED
-        else loaded(who, whole=False).policy(sampling=greedy, seed=config.seed)
-        for role, who in plan.roles.items()
-    }
+    roles: dict[str, Any] = dict(plan.roles)
+    for role, who in plan.roles.items():
+        if (own := _own(who, plan.model)) is not None:
+            roles[role] = OwnWeights(*trained(own))
+        elif who not in WORDS:
+            roles[role] = loaded(who, whole=False).policy(sampling=greedy, seed=config.seed)
     trainer = Trainer(
         env, lm, recipe, config, policy=policy,
         teacher=teacher, critic=critic, roles=roles, processes=processes, out=out,
@@ -374,6 +383,23 @@ def build(plan: Plan, env: SearchEnv | EnvironmentMix, out: str | os.PathLike[st
             plan.save(out)
             note_machine(out)
     return trainer
+
+
+WORDS = (SHARED, FROZEN)
+
+
+def _own(who: str, model: str) -> str | None:
+    """The model of weights of a role's own; None where it has none."""
+    named, _, path = who.partition(":")
+    return (path or model) if named == "own" else None
+
+
+def _handed(env: Any, options: Mapping[str, Any]) -> list[str] | None:
+    """Roles to which sub-tasks are handed, as far as a plan says; None if it does not."""
+    delegate = options.get("delegate")
+    if isinstance(delegate, Mapping):
+        return sorted(delegate)
+    return [EXECUTOR] if delegate else [] if isinstance(env, str) else None
 
 
 def _check_load(dtype: str, device: str) -> None:

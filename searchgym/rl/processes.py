@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -66,7 +66,7 @@ class SingleProcess:
         """Maximum over processes."""
         return number
 
-    def no_sync(self, last: bool) -> AbstractContextManager[None]:
+    def no_sync(self, last: bool) -> AbstractContextManager[Any]:
         """Context of a backward pass; gradients are exchanged in the ``last`` one of an update."""
         return nullcontext()
 
@@ -118,7 +118,7 @@ class Processes(SingleProcess):
         )
         self.count: int = self._accelerator.num_processes
         self.index: int = self._accelerator.process_index
-        self._wrapped: Any = None
+        self._wrapped: list[Any] = []
         _require_all(self.count)
         if self.main:
             _warn_of_precision()
@@ -130,7 +130,7 @@ class Processes(SingleProcess):
         if self.how == "ddp":
             from torch.nn.parallel import DistributedDataParallel
 
-            self._wrapped = lm.wrapped = self._accelerator.prepare_model(lm.model)
+            lm.wrapped = self._accelerator.prepare_model(lm.model)
             wanted: type = DistributedDataParallel
         else:
             from torch.distributed.fsdp import FSDPModule
@@ -140,13 +140,14 @@ class Processes(SingleProcess):
                     "weights in shards cannot write text: give the policy a generator of its own, "
                     "CausalLMPolicy(TransformersGenerator(path)) or a VllmGenerator"
                 )
-            self._wrapped = lm.wrapped = _sharded(lm.model, self._accelerator.device, self.count)
+            lm.wrapped = _sharded(lm.model, self._accelerator.device, self.count)
             lm.passes, wanted = self.all_reduce_max, FSDPModule
         if not isinstance(lm.wrapped, wanted):
             raise EngineError(
                 f"how={self.how!r} asks for {wanted.__name__}, but the model became "
                 f"{type(lm.wrapped).__name__}"
             )
+        self._wrapped.append(lm.wrapped)
 
     def all_gather_groups(self, plans: Sequence[Any], shard: Sequence[Group]) -> list[Group]:
         packed = _interleave(self._all_gather([pack(group) for group in shard]))
@@ -169,10 +170,12 @@ class Processes(SingleProcess):
     def all_reduce_max(self, number: int) -> int:
         return max(shard[0] for shard in self._all_gather([number]))
 
-    def no_sync(self, last: bool) -> AbstractContextManager[None]:
+    def no_sync(self, last: bool) -> AbstractContextManager[Any]:
         if self.count == 1 or last or self.how == "fsdp":
             return nullcontext()
-        waits: AbstractContextManager[None] = self._wrapped.no_sync()
+        waits = ExitStack()
+        for wrapped in self._wrapped:
+            waits.enter_context(wrapped.no_sync())
         return waits
 
     def close(self) -> None:

@@ -35,6 +35,7 @@ from ..storage.files import parse_json, writing
 from ..utils.trust import own_code
 from .roles import settings_of_roles
 from .slots.batch import Batch
+from .slots.records import POLICY
 
 if TYPE_CHECKING:
     from ..envs.search import SearchEnv
@@ -59,7 +60,7 @@ def settings_of(run: Any) -> dict[str, dict[str, Any]]:
             "seed": policy.seed,
         },
         "env": envs[0] if len(envs) == 1 else {"shares": list(run.envs.shares), "each": envs},
-        "model": {"frozen": weights_digest(_frozen_weights(run.lm, run.reference is not None))},
+        "model": {"frozen": weights_digest(_frozen_weights(run.cast, run.reference is not None))},
         **({"roles": settings_of_roles(run.roles)} if run.roles else {}),
     }
 
@@ -76,12 +77,18 @@ def _settings_of(env: SearchEnv) -> dict[str, Any]:
     }
 
 
-def _frozen_weights(lm: Any, moves: bool) -> Iterator[tuple[str, Any]]:
+def _frozen_weights(cast: Any, moves: bool) -> Iterator[tuple[str, Any]]:
     """Weights that no checkpoint holds: those that are not trained, and the reference's unless it
     ``moves``. Sharded weights (FSDP2) are left out: gathering them all would take too long."""
-    for name, tensor in lm.untrained():
-        if not hasattr(tensor, "full_tensor") and not (moves and name.startswith(REFERENCE)):
-            yield name, tensor
+    for role, lm in cast.lms.items():
+        for name, tensor in lm.untrained():
+            if not hasattr(tensor, "full_tensor") and not (moves and name.startswith(REFERENCE)):
+                yield (name if role == POLICY else f"{role}/{name}"), tensor
+
+
+def _place(role: str, what: str) -> str:
+    """Beginning of the names of a role's tensors in a checkpoint."""
+    return what if role == POLICY else f"roles/{role}/{what}"
 
 
 def _digest(value: Any) -> str:
@@ -96,14 +103,18 @@ def save_checkpoint(run: Any, path: str | os.PathLike[str]) -> None:
     Raises:
         DataError: the file cannot be written (disk full).
     """
-    tensors: dict[str, Tensor] = {f"lm/{k}": v.contiguous() for k, v in run.lm.state_dict().items()}
+    tensors: dict[str, Tensor] = {}
+    for role, lm in run.cast.lms.items():
+        at = _place(role, "lm")
+        tensors |= {f"{at}/{k}": v.contiguous() for k, v in lm.state_dict().items()}
     for i, optimizer in enumerate(run.updater.optimizers):
         tensors |= optimizer_tensors(optimizer, f"optimizer/{i}")
     if run.critic is not None:
         tensors |= {f"critic/{name}": value for name, value in run.critic.tensors().items()}
     if run.reference is not None:
-        moved = run.lm.reference_state()
-        tensors |= {f"reference/{name}": value.contiguous() for name, value in moved.items()}
+        for role, lm in run.cast.lms.items():
+            at = _place(role, "reference")
+            tensors |= {f"{at}/{k}": v.contiguous() for k, v in lm.reference_state().items()}
     tensors |= {f"slots/{name}": value for name, value in run.recipe.tensors().items()}
     header = {
         "settings": _plain(settings_of(run)),
@@ -136,18 +147,22 @@ def load_checkpoint(run: Any, path: str | os.PathLike[str]) -> None:
         if now.get(table, {}).get(name) != was.get(table, {}).get(name)
     )
     same_settings(path, changed)
-    run.lm.load_state_dict(under(tensors, "lm"))
+    for role, lm in run.cast.lms.items():
+        lm.load_state_dict(under(tensors, _place(role, "lm")))
     for i, optimizer in enumerate(run.updater.optimizers):
         load_optimizer(optimizer, tensors, f"optimizer/{i}")
     if run.critic is not None:
         run.critic.load_tensors(under(tensors, "critic"))
     if run.reference is not None:
-        run.lm.load_reference_state(under(tensors, "reference"))
+        for role, lm in run.cast.lms.items():
+            lm.load_reference_state(under(tensors, _place(role, "reference")))
     run.recipe.load_state_dict(slots)
     run.recipe.load_tensors(under(tensors, "slots"))
     run.monitor.load_state_dict(header["monitor"])
     run.steps, run.metrics = int(header["steps"]), dict(header["metrics"])
-    run.policy.generator.version = int(header["version"])
+    for policy in run.cast.policies.values():
+        generator: Any = policy.generator
+        generator.version = int(header["version"])
 
 
 def _plain(settings: dict[str, Any]) -> Any:

@@ -28,7 +28,6 @@ from ..policies.scoring import sampled_ids
 from ..policies.trainable import TrainableLM
 from ..rewards.registry import FINAL, TURN
 from ..storage.files import FolderLock
-from ..types import Agent
 from .asynchronous.rollouts import AsyncRollouts
 from .collapse import CollapseMonitor
 from .critics import ValueModel
@@ -50,7 +49,7 @@ from .measures import (
 from .processes import SingleProcess
 from .recipe import MovingReference, Recipe, under_curriculum
 from .recipe import TrainConfig as TrainConfig
-from .roles import check_roles, checked_lm
+from .roles import Cast, Roles, check_roles, checked_lm, given_roles
 from .run_folder import ROLLOUTS, SavedRollouts, load_checkpoint, save_checkpoint
 from .slots.batch import Batch
 from .slots.protocols import Learner, Replay, RunFacts
@@ -75,9 +74,11 @@ class Trainer:
             the one that the model's folder notes, else chat if it has a template, else plain text.
         teacher: Model to distil from.
         critic: Value model for PPO; trained along with the policy.
-        roles: Name → who plays a role that the recipe asks for besides the policy: an agent, which
-            stays as it is, or ``"shared"``, the policy itself. Processes of ``rollouts`` have their
-            own (``Workers.roles``).
+        roles: Name → who plays a role that the recipe or the environment's ``delegate`` asks for
+            besides the policy: an agent, which stays as it is; ``"shared"``, the policy itself; or
+            a ``TrainableLM`` (or ``OwnWeights``), which is trained by an optimizer of its own on
+            the tokens that it writes. ``{"policy": "frozen"}`` trains such roles alone. Processes
+            of ``rollouts`` have their own (``Workers.roles``).
         rollouts: Worker processes that play while this one trains; without, ``policy`` plays here.
         processes: Process group for training one model in several processes.
         out: Folder for checkpoints and log; the same call resumes from what is there. It is locked
@@ -99,7 +100,7 @@ class Trainer:
         policy: CausalLMPolicy | None = None,
         teacher: TrainableLM | None = None,
         critic: ValueModel | None = None,
-        roles: Mapping[str, Agent | str] | None = None,
+        roles: Roles | Mapping[str, TrainableLM] | None = None,
         rollouts: AsyncRollouts | None = None,
         processes: SingleProcess | None = None,
         out: str | os.PathLike[str] | None = None,
@@ -111,12 +112,14 @@ class Trainer:
         self.teacher, self.critic, self.rollouts = teacher, critic, rollouts
         self.recipe, self.envs = under_curriculum(made, self.envs)
         self.config = TrainConfig.given(config, self.recipe)
-        self.roles = dict(roles or {})
-        check_roles(self.recipe, self.roles, lm)
+        self.roles = given_roles(roles or {}, policy)
+        handed = {role for env in self.envs.envs for role in env.rules.delegates}
+        check_roles(self.recipe, self.roles, lm, sorted(handed))
+        self.cast = Cast(lm, policy, self.roles)
         there = {
             "teacher_logp": teacher is not None,
             "value": critic is not None,
-            "ref_logp": lm.has_reference,
+            "ref_logp": all(model.has_reference for model in self.cast.lms.values()),
         }
         self.recipe.check(frozenset(name for name, given in there.items() if given))
         each = self.envs.envs
@@ -124,7 +127,8 @@ class Trainer:
         self.recipe.check_watched({*TURN, *FINAL, *own})
         self.reference = MovingReference.of(self.recipe.reference)
         if self.reference is not None:
-            self.reference.require_copy(lm)
+            for model in self.cast.lms.values():
+                self.reference.require_copy(model)
         most_tokens = policy.sampling.max_tokens * max(env.rules.max_turns for env in each)
         updates = self.config.epochs * self.config.minibatches
         warn_of_idle_options(self.recipe, RunFacts(updates, most_tokens))
@@ -146,15 +150,17 @@ class Trainer:
                 f"{type(self.recipe.rollout).__name__} learns from the episodes that it plays: it "
                 "plays in the trainer's process alone, without rollouts or further processes"
             )
-        if not (self._shared or rollouts or hasattr(policy.generator, "update_weights")):
+        copied = [self.cast.policies[name] for name in self.cast.copied()]
+        lacking = [p for p in copied if not hasattr(p.generator, "update_weights")]
+        if lacking and not rollouts:
             raise CardError(
-                f"{type(policy.generator).__name__} plays with weights of its own and has no "
+                f"{type(lacking[0].generator).__name__} plays with weights of its own and has no "
                 "update_weights to take new ones: give lm.policy(…), a policy over a "
                 "VllmGenerator, or rollouts"
             )
         _warn_of_rounding(lm, self.config.lr)
-        self.processes.wrap(lm, policy)
-        self.updater = Updater(lm, self.recipe, self.config, self.processes)
+        self.cast.wrap(self.processes)
+        self.updater = Updater(self.cast, self.recipe, self.config, self.processes)
         self.monitor = CollapseMonitor(
             searchable=any(env.toolbox.tools for env in each),
             compares_groups=compares_groups(self.recipe),
@@ -183,7 +189,7 @@ class Trainer:
             self._on_disk = self._stamp()
         if rollouts is not None:
             rollouts.start(
-                self.recipe, self.config.tasks, self.steps, lm.merged(), self.policy.version
+                self.recipe, self.config.tasks, self.steps, self.cast.merged(), self.policy.version
             )
 
     @property
@@ -251,7 +257,8 @@ class Trainer:
 
     def save(self, folder: str | os.PathLike[str], *, adapter: bool = False) -> Path:
         """Save the trained model, its tokenizer and prompt format (``searchgym.json``) as
-        ``transformers`` loads them. In several processes all call it, and the main one writes.
+        ``transformers`` loads them; models of roles in the subfolder ``roles/NAME``. In several
+        processes all call it, and the main one writes.
 
         Args:
             folder: Target folder; created if it does not exist.
@@ -261,7 +268,11 @@ class Trainer:
             EngineError: ``adapter`` without adapters, or of a model that is in no folder.
             DataError: the folder cannot be written.
         """
-        return self.lm.save(folder, adapter=adapter, policy=self.policy, write=self.processes.main)
+        for name, lm in self.cast.lms.items():
+            place = Path(folder) if name == POLICY else Path(folder) / "roles" / name
+            own = self.cast.policies[name]
+            lm.save(place, adapter=adapter, policy=own, write=self.processes.main)
+        return Path(folder)
 
     # --- one step -----------------------------------------------------------------------------
     def advance(self) -> dict[str, float]:
@@ -285,7 +296,8 @@ class Trainer:
                     kept.append(admitted)
             rounds += 1
         kept = kept[: self.config.tasks]
-        self.policy.release()  # what it keeps between turns would be in the update's way
+        for policy in self.cast.policies.values():
+            policy.release()  # what it keeps between turns would be in the update's way
         metrics = {"step": float(self.steps), **episode_metrics(played)}
         metrics |= group_metrics(played, kept) | role_metrics(played)
         metrics |= {f"coef/{name}": value for name, value in coef.items()}
@@ -299,7 +311,7 @@ class Trainer:
 
         # 3. tensors: one line per trajectory, its sampled tokens only
         batch = Batch.of(kept, len(again))
-        if batch is not None:
+        if batch is not None and self.cast.keep_trained(batch):
             if bool(batch.unsampled.any()):
                 recipe.require_sampled("this batch has members")
             # 4. log-probabilities under other weights than those that are about to change
@@ -329,9 +341,10 @@ class Trainer:
 
         self.steps += 1
         if self.reference is not None:
-            self.reference.after(self.steps, self.lm)
+            for lm in self.cast.lms.values():
+                self.reference.after(self.steps, lm)
         if self.rollouts is not None:
-            metrics |= self.rollouts.updated(self.lm.merged(), self.policy.version)
+            metrics |= self.rollouts.updated(self.cast.merged(), self.policy.version)
         metrics |= {"rollout_s": played_until - start, "update_s": perf_counter() - played_until}
         _require_watched(recipe, metrics)
         self.monitor.update(metrics)
@@ -363,15 +376,15 @@ class Trainer:
         recipe = self.recipe
         with torch.no_grad():
             if self._needs_old:
-                batch.old_logp = batch_logp(self.processes, batch, self.lm.logp)
+                batch.old_logp = batch_logp(self.processes, batch, self.cast.logp)
             if wanted := recipe.token_measures:
                 ids = sampled_ids(batch.rows)  # the same columns in all processes
                 batch.measures = batch_measures(
                     self.processes, batch,
-                    lambda rows: self.lm.score(rows, measures=wanted, among=ids).measures,
+                    lambda rows: self.cast.score(rows, measures=wanted, among=ids).measures,
                 )  # fmt: skip
             if recipe.needs("ref_logp"):
-                batch.ref_logp = batch_logp(self.processes, batch, self.lm.reference_logp)
+                batch.ref_logp = batch_logp(self.processes, batch, self.cast.reference_logp)
             if recipe.needs("teacher_logp"):
                 assert self.teacher is not None  # checked at the start
                 batch.teacher_logp = batch_logp(self.processes, batch, self.teacher.logp)
@@ -391,21 +404,18 @@ class Trainer:
         )
 
     @property
-    def _shared(self) -> bool:
-        """True if the policy acts by the very weights that are trained."""
-        return getattr(self.policy.generator, "model", None) is self.lm.model
-
-    @property
     def _copied(self) -> bool:
         """True if rollouts are played with a copy of the weights."""
-        return self.rollouts is not None or not self._shared
+        return self.rollouts is not None or bool(self.cast.copied())
 
     def _publish(self, version: int | None = None) -> None:
-        """Hand the policy the new weights, after a checkpoint as number ``version``."""
-        self.policy.weights_changed(None if self._shared else self.lm.merged())
-        if version is not None:
-            generator: Any = self.policy.generator
-            generator.version = version
+        """Hand the policies the new weights, after a checkpoint as number ``version``."""
+        copied = self.cast.copied()
+        for name, policy in self.cast.policies.items():
+            policy.weights_changed(self.cast.lms[name].merged() if name in copied else None)
+            if version is not None:
+                generator: Any = policy.generator
+                generator.version = version
 
 
 def _require_watched(recipe: Recipe, metrics: Mapping[str, float]) -> None:

@@ -19,16 +19,16 @@ from ..errors import CardError, EngineError
 from ..llms.batches import micro_batches
 from ..llms.optimizers import optimizers_of, set_rate
 from ..policies.rows import TrainingRow
-from ..policies.trainable import TrainableLM
 from ..seeding import stream
 from ..storage.checkpoint import full_tensor
 from ..utils.hardware import give_back
 from .measures import loss_metrics
 from .processes import SingleProcess
 from .recipe import UNREAD_SCALE, Recipe, TrainConfig
+from .roles import Cast
 from .slots.batch import Batch, Estimate, Mean, Output, Totals, in_lines
 from .slots.protocols import Coef, Result
-from .slots.records import Floats, Group, Rewards, Scored, Signals, Workers
+from .slots.records import POLICY, Floats, Group, Rewards, Scored, Signals, Workers
 
 
 def score_groups(recipe: Recipe, groups: Sequence[Group], workers: Workers) -> list[Scored]:
@@ -99,18 +99,24 @@ def compare(recipe: Recipe, batch: Batch, coef: Mapping[str, float]) -> None:
 
 
 class Updater:
-    """Changes the weights of ``lm`` by the recipe's losses; holds the optimizers.
+    """Changes the weights of a training's models by the recipe's losses; holds the optimizers, each
+    of one model.
 
     Args:
-        lm: Model, as ``processes`` has wrapped it.
+        cast: Models, as ``processes`` has wrapped them.
         config: Options of the training; those of its update are read.
     """
 
     def __init__(
-        self, lm: TrainableLM, recipe: Recipe, config: TrainConfig, processes: SingleProcess
+        self, cast: Cast, recipe: Recipe, config: TrainConfig, processes: SingleProcess
     ) -> None:
-        self.lm, self.recipe, self.config, self.processes = lm, recipe, config, processes
-        self.optimizers = self._fresh_optimizers()
+        self.cast, self.recipe, self.config, self.processes = cast, recipe, config, processes
+        self.by_role = self._fresh_optimizers()
+
+    @property
+    def optimizers(self) -> list[Optimizer]:
+        """All of them, the policy's first."""
+        return [optimizer for own in self.by_role.values() for optimizer in own]
 
     def update(self, batch: Batch, coef: Coef, step: int) -> dict[str, float]:
         """Make all updates on the batch of a step; returns metrics, means over updates.
@@ -120,7 +126,7 @@ class Updater:
         """
         config = self.config
         if config.reset_optimizer:
-            self.optimizers = self._fresh_optimizers()
+            self.by_role = self._fresh_optimizers()
         factor = coef.get("lr", 1.0)
         set_rate(self.optimizers, factor)
         sums: dict[str, float] = {}
@@ -132,16 +138,20 @@ class Updater:
                 for optimizer in self.optimizers:
                     optimizer.zero_grad(set_to_none=True)
                 update = self._backward(part, coef)
-                norm = torch.nn.utils.clip_grad_norm_(self.lm.parameters(), config.max_norm)
-                update["grad_norm"] = float(full_tensor(norm))
-                if not all(np.isfinite(v) for v in (update["loss"], update["grad_norm"])):
+                # weights that have written nothing here stay as they are
+                busy = [n for n in self.by_role if n in self.cast.roles_in(part.rows)]
+                norms = {name: self._clipped(name) for name in busy}
+                if not all(np.isfinite(v) for v in (update["loss"], *norms.values())):
                     raise EngineError(
                         f"step {step}: the loss is {update['loss']}, its gradient's norm "
-                        f"{update['grad_norm']}: {_cause(part)}"
+                        f"{', '.join(map(str, norms.values()))}: {_cause(part)}"
                     )
-                for optimizer in self.optimizers:
-                    optimizer.step()
+                for name in busy:
+                    for optimizer in self.by_role[name]:
+                        optimizer.step()
                 updates += 1
+                update |= {f"roles/{n}/grad_norm": v for n, v in norms.items() if n != POLICY}
+                update["grad_norm"] = norms.get(POLICY, sum(v * v for v in norms.values()) ** 0.5)
                 for name, value in update.items():
                     sums[name] = sums.get(name, 0.0) + value
         give_back()
@@ -151,7 +161,7 @@ class Updater:
     def _prepare(self, batch: Batch, coef: Coef) -> None:
         """Let losses that must do so look at the whole mini-batch, under the current weights."""
         prepare_losses(
-            self.recipe, batch, coef, lambda: batch_logp(self.processes, batch, self.lm.logp)
+            self.recipe, batch, coef, lambda: batch_logp(self.processes, batch, self.cast.logp)
         )
 
     def _backward(self, batch: Batch, coef: Coef) -> dict[str, float]:
@@ -170,7 +180,8 @@ class Updater:
             with self.processes.no_sync(last=number == count - 1):
                 loss, stats = self._loss(part, totals, coef)
                 # several processes' gradients are averaged, where a sum is wanted
-                (loss * (busy * self.processes.count)).backward()
+                if loss.requires_grad:  # not where frozen weights wrote all of it
+                    (loss * (busy * self.processes.count)).backward()
             sums["loss"] += busy * float(loss.detach())
             for name, value in stats.items():
                 mean = value if isinstance(value, Mean) else Mean(value * tokens, tokens)
@@ -180,7 +191,7 @@ class Updater:
         return {name: value / (counts.get(name) or 1.0) for name, value in sums.items()}
 
     def _loss(self, batch: Batch, totals: Totals, coef: Coef) -> Result:
-        scored = self.lm.score(batch.rows, entropy=self.recipe.needs("entropy"))
+        scored = self.cast.score(batch.rows, entropy=self.recipe.needs("entropy"))
         width = batch.mask.shape[1]
         logp = in_lines(scored.logp.cpu(), batch.members, width)
         entropy = scored.entropy
@@ -216,8 +227,20 @@ class Updater:
         numbers = batch.group.tolist()
         return [[i for i, g in enumerate(numbers) if g == n] for n in dict.fromkeys(numbers)]
 
-    def _fresh_optimizers(self) -> list[Optimizer]:
-        return optimizers_of(self.lm.model, self.config.lr, self.config.muon_lr)
+    def _clipped(self, name: str) -> float:
+        """The norm of a model's gradient, which is clipped."""
+        params = self.cast.lms[name].parameters()
+        norm = torch.nn.utils.clip_grad_norm_(params, self.config.max_norm)
+        return float(full_tensor(norm))
+
+    def _fresh_optimizers(self) -> dict[str, list[Optimizer]]:
+        """Role → the optimizers of its model."""
+        return {
+            name: optimizers_of(
+                lm.model, self.cast.rates.get(name) or self.config.lr, self.config.muon_lr
+            )
+            for name, lm in self.cast.trained.items()
+        }
 
 
 def prepare_losses(recipe: Recipe, batch: Batch, coef: Coef, logp: Callable[[], Tensor]) -> None:

@@ -39,11 +39,12 @@ from searchgym.rl import (
     score_groups,
     unpack,
 )
-from searchgym.types import CallContext, Failure, Hit, Query, Ranking, ToolCall
+from searchgym.types import CallContext, Failure, ToolCall
 from searchgym_agents.methods.asides import Aside, ask
 from searchgym_agents.methods.cosearch import Ranked, _Ranking, clusters, ndcg, order_of
 from searchgym_agents.methods.search_r2_refiner import cut_of
 from tests.rl import colours, lookup
+from tests.rl.lookup import shelf
 
 NEEDED = {"ai_searchplanner": "generator", "cosearch": "ranker", "search_r2_refiner": "refiner"}
 
@@ -55,35 +56,6 @@ def says(text: str) -> FunctionAgent:
         return text
 
     return FunctionAgent(always)
-
-
-class Shelf:
-    """Shows all four colours of the box, whatever is asked; the right one in some place."""
-
-    needs_task = True
-
-    def __init__(self, place: int) -> None:
-        self.place, self.fingerprint = place, f"shelf {place}"
-
-    def cache_key(self, request: Query, /) -> bytes | None:
-        return None
-
-    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
-        return [self._found(query) for query in batch]
-
-    def _found(self, query: Query) -> Ranking:
-        assert query.ctx.task is not None
-        box = lookup.PASSAGES[int(query.ctx.task.id)]
-        order = [*box[1 : self.place], box[0], *box[self.place :]]
-        return tuple(Hit(p, 1.0 - i / 4) for i, p in enumerate(order))[: query.k]
-
-
-@cache
-def shelf(place: int = 4) -> SearchEnv:
-    return SearchEnv(
-        corpus=lookup.CORPUS, tasks=[lookup._task(box) for box in range(8)], engine=Shelf(place),
-        dialect="plain", k=4, max_turns=2,
-    )  # fmt: skip
 
 
 def trainer(recipe: Any, env: SearchEnv | None = None, seed: int = 1, **given: Any) -> Trainer:

@@ -97,6 +97,35 @@ def setting(trained: bool = True) -> SearchEnv:
     )  # fmt: skip
 
 
+class Shelf:
+    """Shows all four colours of the box, whatever is asked; the right one in some place."""
+
+    needs_task = True
+
+    def __init__(self, place: int) -> None:
+        self.place, self.fingerprint = place, f"shelf {place}"
+
+    def cache_key(self, request: Query, /) -> bytes | None:
+        return None
+
+    def run(self, batch: Sequence[Query], /) -> list[Ranking]:
+        return [self._found(query) for query in batch]
+
+    def _found(self, query: Query) -> Ranking:
+        assert query.ctx.task is not None
+        box = PASSAGES[int(query.ctx.task.id)]
+        order = [*box[1 : self.place], box[0], *box[self.place :]]
+        return tuple(Hit(p, 1.0 - i / 4) for i, p in enumerate(order))[: query.k]
+
+
+@cache
+def shelf(place: int = 4) -> SearchEnv:
+    return SearchEnv(
+        corpus=CORPUS, tasks=[_task(box) for box in range(8)], engine=Shelf(place),
+        dialect="plain", k=4, max_turns=2,
+    )  # fmt: skip
+
+
 def pairs() -> Iterator[tuple[str, str]]:
     """(what was read, what is written next): any of the queries, then what it showed."""
     here = setting()

@@ -101,11 +101,12 @@ def members(
             for e, whom, number in zip(episodes, serves, siblings, strict=True)
             if failure_of(e) is not None
         ]
-    policy = workers.policy
+    policy: Any = workers.agent(role)  # in training, and so a policy over a language model
     played = []
     for episode, whom, number in zip(episodes, serves, siblings, strict=True):
         name = episode.config.episode_id
-        rows, usage = tuple(policy.rows(episode)), policy.episode_usage(name)
+        rows = tuple(replace(row, role=role) for row in policy.rows(episode))
+        usage = policy.episode_usage(name)
         policy.forget([name])
         played.append(Played(episode, rows, siblings=number, usage=usage, role=role, serves=whom))
     return played

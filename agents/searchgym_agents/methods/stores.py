@@ -15,7 +15,17 @@ from torch import Tensor
 
 from searchgym import Episode, Task
 from searchgym.policies.rows import TrainingRow
-from searchgym.rl import Floats, Group, Played, Rewards, Scored, TaskPlan, UniformTasks, wider
+from searchgym.rl import (
+    POLICY,
+    Floats,
+    Group,
+    Played,
+    Rewards,
+    Scored,
+    TaskPlan,
+    UniformTasks,
+    wider,
+)
 
 
 class StoringTasks(UniformTasks):
@@ -132,7 +142,7 @@ def state_of(members: Sequence[Stored]) -> list[dict[str, Any]]:
             "episode": s.member.episode.snapshot(),
             "usage": dict(s.member.usage),
             "rows": [
-                [r.trajectory_id, list(r.turn_uids), r.context, r.baseline_group]
+                [r.trajectory_id, list(r.turn_uids), r.context, r.baseline_group, r.role]
                 for r in s.member.rows
             ],
             "signals": {name: _plain(values) for name, values in s.signals.items()},
@@ -167,9 +177,10 @@ def restored(
         rows = tuple(
             TrainingRow(
                 name, tuple(uids), context, group,
-                *(tensors[f"{i}/{j}/{array}"].numpy() for array in _ARRAYS),
+                **{array: tensors[f"{i}/{j}/{array}"].numpy() for array in _ARRAYS},
+                role=role[0] if role else POLICY,  # older stores name none
             )
-            for j, (name, uids, context, group) in enumerate(one["rows"])
+            for j, (name, uids, context, group, *role) in enumerate(one["rows"])
         )  # fmt: skip
         episode = Episode.restore(one["episode"], reward=reward)
         plan_name, key, params = one["plan"]

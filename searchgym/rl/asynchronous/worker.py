@@ -24,9 +24,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...errors import EngineError
 from ...llms.vllm_generator import place_for, size_of
 from ...utils.processes import Channel, ParentGoneError
+from ..roles import given_roles, take_over
 from ..slots.protocols import Coef
 from ..slots.protocols import make as make_slot
-from ..slots.records import Group, Packed, TaskPlan, Workers, pack, unpack
+from ..slots.records import (
+    POLICY,
+    Group,
+    OwnWeights,
+    Packed,
+    TaskPlan,
+    Workers,
+    pack,
+    unpack,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -133,16 +143,20 @@ def serve(connection: Connection, make: Make, rollout: Any, folder: str, number:
     try:
         workers, strategy = build_workers(make, number), make_slot("rollout", rollout)
         policy, held = workers.policy, -1
+        workers = replace(workers, roles=given_roles(workers.roles, policy))
 
         def refresh() -> None:
             nonlocal held
             if (latest := newest(Path(folder), held)) is not None:
                 held = latest[0]
-                policy.weights_changed(latest[1])
-                generator: Any = policy.generator
-                generator.version = held
+                take_over(players, latest[1], held)
 
-        policy.refresh = refresh
+        players: dict[str, Any] = {POLICY: policy}
+        for role, who in workers.roles.items():
+            if isinstance(who, OwnWeights):
+                players[role] = who.player
+        for player in players.values():
+            player.refresh = refresh
         refresh()
         trainer.send("ready")
         while True:

@@ -96,7 +96,8 @@ class LossAmong(Loss):
         ratio: ``"sampled"``: what the loss takes for the policy at the step's start is the one that
             drew the tokens, so that the ratio and the clip of members of earlier steps are to the
             weights of then (SPEAR).
-        role: Of these members alone those of a role: the ranker's rows have a loss of their own.
+        role: Of these members' tokens alone those that a role wrote: the ranker's rows have a loss
+            of their own.
     """
 
     registered = "among"
@@ -151,10 +152,9 @@ class LossAmong(Loss):
         return loss, means
 
     def _part(self, batch: Batch) -> Batch:
-        chosen = batch.among(self.members)
+        mask = batch.mask & batch.among(self.members)[:, None]
         if self.role is not None:
-            chosen = chosen & batch.of_role(self.role)
-        mask = batch.mask & chosen[:, None]
+            mask = mask & batch.tokens_of(self.role)
         old = batch.sampled_logp if self.ratio == "sampled" else batch.old_logp
         return replace(batch, mask=mask, old_logp=old)
 

@@ -186,6 +186,16 @@ class Batch:
         """(N,) bool: trajectories of a role (``Played.role``)."""
         return torch.tensor([m.role == role for m in self.members], dtype=torch.bool)
 
+    def tokens_of(self, role: str) -> Tensor:
+        """(N, T) bool: tokens that a role wrote. In an episode in which sub-tasks were handed over,
+        tokens of several roles stand in one line (``TrainingRow.role``)."""
+        made = self.of_role(role)[:, None].repeat(1, self.mask.shape[1])
+        for line, m in zip(made, self.members, strict=True):
+            if any(row.role != m.role for row in m.rows):
+                parts = [torch.full((int(r.sampled.sum()),), r.role == role) for r in m.rows]
+                line[: m.tokens] = _in_time(torch.cat(parts), m)
+        return made
+
     @property
     def totals(self) -> Totals:
         return Totals(float(self.mask.sum()), float((self.length > 0).sum()))

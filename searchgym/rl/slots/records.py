@@ -13,16 +13,36 @@ from ...core.episode import Episode
 from ...envs.search import SearchEnv
 from ...errors import CardError
 from ...policies.causal_lm import CausalLMPolicy
+from ...policies.rows import POLICY as POLICY
 from ...policies.rows import TrainingRow
 from ...policies.trainable import TrainableLM
 from ...types import Agent, Task
 
 Floats = NDArray[np.float64]
 Purpose = Literal["train", "expert", "replayed", "baseline"]
-POLICY = "policy"
-"""Role of the policy in training, and so of all members where a method has no other."""
 SHARED = "shared"
 """Name that stands for the policy in training where it plays another role, too."""
+FROZEN = "frozen"
+"""Name that stands for the role ``"policy"`` where the policy plays and only other roles learn."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWeights:
+    """Weights and an optimizer of its own for a role, trained on the tokens that it writes. A
+    trainer also takes the model alone."""
+
+    lm: TrainableLM
+    policy: CausalLMPolicy | None = None
+    """Plays the role over the weights of ``lm``; default: ``lm.policy()``, with the sampling of the
+    policy."""
+    lr: float | None = None
+    """Learning rate; default: the training's."""
+
+    @property
+    def player(self) -> CausalLMPolicy:
+        """Policy that plays the role."""
+        assert self.policy is not None  # the trainer has filled it in
+        return self.policy
 
 
 class TaskPlan(NamedTuple):
@@ -180,9 +200,22 @@ class Workers:
     lm: TrainableLM
     teacher: TrainableLM | None = None
     coef: Mapping[str, float] = field(default_factory=dict)
-    roles: Mapping[str, Agent | str] = field(default_factory=dict)
-    """Name → who plays a role besides the policy's: an agent, whose weights stay as they are, or
-    ``"shared"``: the policy itself."""
+    roles: Mapping[str, Agent | OwnWeights | str] = field(default_factory=dict)
+    """Name → who plays a role besides the policy's: an agent, whose weights stay as they are,
+    ``"shared"``: the policy itself, or a model with an optimizer of its own."""
+
+    def __post_init__(self) -> None:
+        """Let the roles to which the environment's sub-tasks are handed play within its
+        episodes."""
+        if not self.roles:
+            return
+        handed = [role for role in self.env.rules.delegates if role in self.roles]
+        cast = {role: self.agent(role) for role in handed if self.roles[role] != SHARED}
+        self.policy.cast = cast
+        self.policy.learners = {
+            role: who for role, who in cast.items()
+            if self.trains(role) and isinstance(who, CausalLMPolicy)
+        }  # fmt: skip
 
     def agent(self, role: str) -> Agent:
         """Return the agent that plays a role.
@@ -193,19 +226,23 @@ class Workers:
         if role not in self.roles:
             raise CardError(f"nobody plays the role {role!r}: {how_to_give(role)}")
         who = self.roles[role]
+        if isinstance(who, OwnWeights):
+            return who.player
         return self.policy if isinstance(who, str) else who
 
     def trains(self, role: str) -> bool:
-        """Check whether a role's tokens are trained on: it shares the policy's weights."""
-        return self.agent(role) is self.policy
+        """Check whether a role's tokens are trained on: it shares the policy's weights, or has an
+        optimizer of its own."""
+        return self.agent(role) is self.policy or isinstance(self.roles[role], OwnWeights)
 
 
 def how_to_give(role: str) -> str:
     """Return what to type where a role is not given."""
     return (
-        f"Trainer(…, roles={{{role!r}: agent}}) takes an agent, which stays as it is, or 'shared', "
-        f"the policy in training itself; on the command line -s roles.{role}=MODEL or "
-        f"-s roles.{role}={SHARED}"
+        f"Trainer(…, roles={{{role!r}: agent}}) takes an agent, which stays as it is, 'shared', "
+        "the policy in training itself, or a TrainableLM, which is trained by an optimizer of its "
+        f"own; on the command line -s roles.{role}=MODEL, -s roles.{role}={SHARED} or "
+        f"-s roles.{role}=own:MODEL"
     )
 
 

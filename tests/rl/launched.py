@@ -16,9 +16,11 @@ from searchgym.engines import BM25Engine  # noqa: F401
 from searchgym.errors import EngineError
 from searchgym.llms import TransformersGenerator
 from searchgym.policies import CausalLMPolicy, Lora, TrainableLM
+from searchgym.rl import OwnWeights
 from searchgym.rl.processes import Processes
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.trainer import TrainConfig, Trainer
+from tests.rl import lookup
 from tests.rl.colours import SAMPLING, blank, setting, tokenizer
 
 
@@ -35,13 +37,26 @@ def ready(how: str | None, options: dict[str, Any]) -> tuple[TrainableLM, Causal
     return lm, policy
 
 
+def state(run: Trainer) -> dict[str, torch.Tensor]:
+    """The trained weights of all roles."""
+    models = run.cast.lms.items()
+    return {f"{role}/{n}": w for role, lm in models for n, w in lm.state_dict().items()}
+
+
 def train(how: str | None, out: Path, options: dict[str, Any]) -> Trainer:
     """All steps; ``how=None``: in this process alone."""
-    lm, policy = ready(how, options)
+    env, roles = setting(), {}
+    if role := options.get("role"):  # with weights of its own
+        env, roles = lookup.shelf(2), {role: OwnWeights(*lookup.player(5))}
+        lm, policy = lookup.player(5)
+    else:
+        lm, policy = ready(how, options)
     recipe = Recipe.of(options["recipe"])
     config = TrainConfig.of(recipe, **{"lr": 5e-3, "seed": 5, **options["config"]})
     processes = Processes(how, cpu=True) if how else None  # type: ignore[arg-type]
-    trainer = Trainer(setting(), lm, recipe, config, policy=policy, processes=processes, out=out)
+    trainer = Trainer(
+        env, lm, recipe, config, policy=policy, processes=processes, out=out, roles=roles
+    )
     list(trainer.train())
     return trainer
 
@@ -69,8 +84,7 @@ def main(index: int, count: int, port: int, how: str, out: str, jobs: list[dict[
             report["acts"] = float(
                 sum(p.detach().double().abs().sum() for p in _acting(trainer).parameters())
             )
-            weights = trainer.lm.state_dict()
-            save_file(weights, str(Path(out) / f"{number}.{index}.safetensors"))
+            save_file(state(trainer), str(Path(out) / f"{number}.{index}.safetensors"))
         (Path(out) / f"{number}.{index}.json").write_text(json.dumps(report))
     torch.distributed.barrier()  # who is first waits, so that the others still find the group
     torch.distributed.destroy_process_group()

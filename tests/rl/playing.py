@@ -17,7 +17,7 @@ import searchgym.rl.asynchronous.worker
 import searchgym.rl.trainer  # noqa: F401
 from searchgym.engines import BM25Engine  # noqa: F401
 from searchgym.rl.rollouts.chains import Chains
-from searchgym.rl.slots.records import Group, TaskPlan, Workers
+from searchgym.rl.slots.records import Group, OwnWeights, TaskPlan, Workers
 from tests.rl.colours import SAMPLING, blank, setting, tokenizer
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork
@@ -48,14 +48,18 @@ def make(seed: int = 0, pause: float = 0.0, kill: str = "", fail: bool = False) 
     return Workers(policy, setting(), lm)
 
 
-def with_roles(recipe: str) -> Workers:
-    """The warm model of ``lookup`` with whoever a recipe plays with besides the policy."""
+def with_roles(recipe: str, own: str = "") -> Workers:
+    """The warm model of ``lookup`` with whoever a recipe plays with besides the policy; ``own``: a
+    role with weights of its own."""
     from searchgym.rl.recipe import Recipe
     from tests.rl import lookup
 
     torch.set_num_threads(1)
     lm, policy = lookup.player()
-    return Workers(policy, lookup.setting(), lm, roles=lookup.roles_of(Recipe.of(recipe)))
+    roles: dict[str, Any] = dict(lookup.roles_of(Recipe.of(recipe)))
+    if own:
+        roles[own] = OwnWeights(*lookup.player(3))
+    return Workers(policy, lookup.setting(), lm, roles=roles)
 
 
 class Slow(Chains):

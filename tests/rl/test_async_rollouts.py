@@ -20,7 +20,7 @@ from searchgym.llms import vllm_generator
 from searchgym.rl.asynchronous.rollouts import AsyncRollouts
 from searchgym.rl.asynchronous.worker import Worker, build_workers, publish
 from searchgym.rl.recipe import Recipe
-from searchgym.rl.slots.records import Workers
+from searchgym.rl.slots.records import OwnWeights, Workers
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.llms.checks import free
 from tests.rl import lookup
@@ -83,22 +83,31 @@ def test_without_lag_it_is_the_synchronous_trainer(folders: list[Path]) -> None:
     torch.testing.assert_close(weights(trainer.lm), weights(lm), atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["search_r2_refiner", "ai_searchplanner"])
-def test_roles_are_played_in_worker_processes(folders: list[Path], name: str) -> None:
-    """One that shares the policy's weights, and a frozen one: the synchronous numbers."""
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("search_r2_refiner", ""), ("search_r2_refiner", "refiner"), ("ai_searchplanner", "")],
+)
+def test_roles_are_played_in_worker_processes(folders: list[Path], name: str, own: str) -> None:
+    """One that shares the policy's weights, one with its own, and a frozen one: the synchronous
+    numbers."""
     recipe = Recipe.of({**Recipe.of(name).table, "advantage": "grpo"})
     config = TrainConfig.of(recipe, steps=2, tasks=2, lr=2e-3)
     lm, policy = lookup.player()
-    roles = lookup.roles_of(recipe)
+
+    def made() -> dict[str, Any]:
+        given = {own: OwnWeights(*lookup.player(3))} if own else {}
+        return {**lookup.roles_of(recipe), **given}
+
+    roles = made()
     alone = Trainer(lookup.setting(), lm, recipe, config, policy=policy, roles=roles)
     want = list(alone.train())
     lm, policy = lookup.player()
     rollouts = AsyncRollouts(
-        partial(with_roles, name), eta=0, together=2, start_method="forkserver"
+        partial(with_roles, name, own), eta=0, together=2, start_method="forkserver"
     )
     folders.append(rollouts.folder)
     apart = Trainer(
-        lookup.setting(), lm, recipe, config, policy=policy, roles=roles, rollouts=rollouts
+        lookup.setting(), lm, recipe, config, policy=policy, roles=made(), rollouts=rollouts
     )
     with rollouts:
         got = list(apart.train())
@@ -106,8 +115,10 @@ def test_roles_are_played_in_worker_processes(folders: list[Path], name: str) ->
         same = {n for n in theirs if not n.endswith("_s")}
         assert {n: mine[n] for n in same} == pytest.approx({n: theirs[n] for n in same}, abs=1e-5)
         shared = {n for n in theirs if n.startswith("roles/")}
-        assert bool(shared) == ("shared" in roles.values())
-    torch.testing.assert_close(weights(lm), weights(alone.lm), atol=1e-6, rtol=1e-5)
+        assert bool(shared) == (name == "search_r2_refiner")
+    for role, model in apart.cast.lms.items():
+        alike = weights(alone.cast.lms[role])
+        torch.testing.assert_close(weights(model), alike, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.slow  # a whole training

@@ -15,13 +15,14 @@ from safetensors.torch import load_file, save_file
 
 from searchgym.errors import CardError, EngineError
 from searchgym.llms import load
+from searchgym.rl import read
 from searchgym.rl.log import LOG
 from searchgym.rl.processes import Processes, SingleProcess
 from searchgym.rl.run_folder import load_checkpoint
 from searchgym.rl.trainer import CHECKPOINT, TrainConfig, Trainer
 from tests.llms.server import free_port
 from tests.rl.colours import blank, player, setting, tokenizer
-from tests.rl.launched import main, train
+from tests.rl.launched import main, state, train
 
 pytestmark = pytest.mark.contract
 
@@ -69,6 +70,10 @@ def jobs(warm: str, how: str) -> list[dict[str, Any]]:
     if how == "ddp":
         made.append({"warm": warm, "recipe": PAIRS, "config": {**small, "lr": 2e-3}})
         made.append({"warm": warm, "recipe": GRPO, "config": small, "lora": True})
+        # rankings are short, so that some parts of an update have none, or nothing else
+        ranked = {**read("cosearch"), "rollout": {"use": "ranked", "size": 4, "keep": 2}}
+        ranked |= {"train": {"minibatches": 2}}
+        made.append({"warm": warm, "recipe": ranked, "config": small, "role": "ranker"})
     else:
         made.append({"warm": warm, "recipe": GRPO, "config": small, "shared": True})
     return made
@@ -137,7 +142,7 @@ def test_two_processes_are_one(how: str, warm: str, tmp_path: Path) -> None:
         size = sum(p.numel() for p in alone.lm.model.parameters())
         for index, said in enumerate(report):
             weights = load_file(str(tmp_path / "two" / f"{number}.{index}.safetensors"))
-            for name, value in alone.lm.state_dict().items():
+            for name, value in state(alone).items():
                 torch.testing.assert_close(weights[name], value, atol=2e-5, rtol=1e-4)
             assert said["local"] <= (size if how == "ddp" else 0.51 * size)
             acting = alone.policy.generator.model.parameters()  # type: ignore[attr-defined]

@@ -213,6 +213,24 @@ def test_plans_name_weights_of_their_own() -> None:
     Plan.of("grpo", "model", {"roles": {"looker": "own"}, "env": {"delegate": delegate}})
 
 
+def test_the_pages_role_is_trained() -> None:
+    """In at most 20 lines of a stranger's."""
+    page = (Path(__file__).parents[2] / "agents" / "README.md").read_text("utf-8")
+    code = page.partition("<!-- run: role -->\n```python\n")[2].partition("```")[0]
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 20
+    names: dict[str, Any] = {}
+    exec(code, names)
+    lm, policy = lookup.player(0)
+    own = ranker()
+    before = weights(own.lm)
+    recipe = {"rollout": names["Checked"](4), "advantage": {"use": "by_role"}, "loss": "ppo"}
+    config = TrainConfig(steps=1, tasks=2, lr=1e-3)
+    run = Trainer(lookup.setting(), lm, recipe, config, policy=policy, roles={"checker": own})
+    (step,) = run.train()
+    assert step["roles/checker/episodes"] == 8
+    assert torch.equal(before, weights(own.lm)) == (step["roles/checker/grad_norm"] == 0)
+
+
 # --- handing over -------------------------------------------------------------------------------
 TWO = {
     "web": {"tools": ["search"], "prompt": "Look on the web."},

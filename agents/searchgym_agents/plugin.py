@@ -35,7 +35,9 @@ PLUGIN = Plugin(
     },
     packages=tuple(
         f"searchgym_agents.{name}"
-        for name in "audit candidate experts knower language_model methods reader synthesis".split()
+        for name in (
+            "audit candidate experts knower language_model methods reader service synthesis".split()
+        )
     ),
     folders={"agents": HERE, "recipes": HERE / "methods"},
 )

@@ -35,7 +35,7 @@ from searchgym.cards import cards
 from searchgym.dialects import get_dialect
 from searchgym.envs import ids_of
 from searchgym.errors import DataError
-from searchgym.types import Answer, Task
+from searchgym.types import Answer, Call, Task
 
 CASES = 40
 PROGRAMS = ("rl-envdoctor", "gradecheck", "nenyax")
@@ -49,7 +49,8 @@ def answered_ids() -> list[str]:
 
 
 class Player:
-    """Plays whole episodes of an environment with one text, and adds up the rewards."""
+    """Plays whole episodes of an environment with one text, and adds up the rewards; where calls
+    are paid, too, after the right ones."""
 
     def __init__(self, env_id: str) -> None:
         self.env_id = env_id
@@ -58,6 +59,11 @@ class Player:
         self.dialect = get_dialect(inner.rules.dialect)
         step = max(1, len(inner.tasks) // CASES)
         self.tasks: list[Task] = list(inner.tasks)[::step][:CASES]
+        self.calls = {
+            task.id: [self.dialect.render_action(Call(*call)) for call in task.meta["calls"]]
+            for task in inner.tasks if "calls" in task.meta
+        }  # fmt: skip
+        """Task → the turns before its answer, where more than the answer is paid."""
 
     def prompt(self, task: Task) -> str:
         """The first observation of a task's episode."""
@@ -71,6 +77,8 @@ class Player:
         """Say the same in every turn until the episode ends."""
         self.env.reset(seed=0, options={"task_id": task_id})
         total, over = 0.0, False
+        for call in self.calls.get(task_id, ()):  # what must be done is done: the rest is said
+            total += float(self.env.step(call)[1])
         while not over:
             _, reward, terminated, truncated, _ = self.env.step(text)
             total += float(reward)
@@ -197,11 +205,12 @@ def answers_in_prompts(player: Player) -> tuple[dict[str, int], bool]:
 
 def nenyax_says(player: Player) -> dict[str, Any]:
     """Give the tier reached; a check that fails or is left out is a finding."""
-    answers = {task.question: task.answers[0] for task in player.env.unwrapped.tasks}  # type: ignore[attr-defined]
+    tasks = {task.question: task for task in player.env.unwrapped.tasks}  # type: ignore[attr-defined]
 
     def right(observation: Any) -> str:
-        asked = max((q for q in answers if q in observation.text), key=len)
-        return player.answered(answers[asked])
+        task = tasks[max((q for q in tasks if q in observation.text), key=len)]
+        left = (call for call in player.calls.get(task.id, ()) if call not in observation.text)
+        return next(left, player.answered(task.answers[0]))
 
     environment = nenyax.load(f"gymnasium:{player.env_id}")
     report = nenyax.check(

@@ -31,6 +31,11 @@ def test_there_are_programs() -> None:
     assert len([line for line in agent.splitlines() if line.strip()]) <= 20
 
 
+def test_a_user_of_ones_own_is_short() -> None:
+    (user,) = [p for p in OF_ENVS if "(AskUser)" in p]
+    assert len([line for line in user.splitlines() if line.strip()]) <= 20
+
+
 def test_the_programs_of_envs_run() -> None:
     assert len(OF_ENVS) >= 3
     test_a_program_runs("\n".join(OF_ENVS))

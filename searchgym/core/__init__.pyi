@@ -1,5 +1,6 @@
 from .episode import Episode as Episode
 from .episode import run_tools as run_tools
+from .oracle import gold_calls as gold_calls  # internal
 from .oracle import oracle_actions as oracle_actions
 from .oracle import oracle_texts as oracle_texts
 from .oracle import self_search_text as self_search_text

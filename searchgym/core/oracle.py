@@ -20,15 +20,18 @@ SELF_SEARCHES = 7
 thoughts)."""
 
 
-def gold_calls(task: Task, tools: Sequence[ToolSpec]) -> list[Call]:
-    """The calls of ``tools`` that solve a task: ``task.meta["calls"]``, a list of {"tool", "args"}.
-    ``[]`` if it names none, or a tool that is not offered or is an action of its own (search)."""
+def gold_calls(task: Task, tools: Sequence[ToolSpec]) -> list[Action]:
+    """The calls of ``tools`` that solve a task: ``task.meta["calls"]``, a list of {"tool", "args"},
+    a search among them as any other. ``[]`` if it names none, a tool that is not offered, or
+    nothing but searches and pages."""
     said = [Call(call["tool"], call["args"]) for call in task.meta.get("calls", ())]
-    offered = {tool.name for tool in tools} - OWN_ACTIONS
-    return said if all(call.tool in offered for call in said) else []
+    offered = {tool.name for tool in tools}
+    if not all(call.tool in offered for call in said) or {c.tool for c in said} <= OWN_ACTIONS:
+        return []
+    return [Search((call.args["query"],)) if call.tool == "search" else call for call in said]
 
 
-def uncalled(calls: Sequence[Call], dialect: Any, made: Sequence[Action]) -> list[Action]:
+def uncalled(calls: Sequence[Action], dialect: Any, made: Sequence[Action]) -> list[Action]:
     """Those of ``calls``, as a dialect writes them, that are not among the actions ``made``."""
     left: list[Action] = [get_dialect(dialect).canonical(call) for call in calls]
     for action in made:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from ..core.episode import Episode
 from ..errors import EvaluationError, unknown
+from ..objects import load_known
+from ..rewards import REWARDS
 from ..rewards.outcome import CUT, MEASURES
 from ..scoring.evidence import mean_defined, ndcg_at, precision_at, reciprocal_rank
 from ..scoring.metrics import EVALUATION
@@ -107,8 +109,14 @@ def limits(metric: str) -> tuple[float, float]:
 
 def own_metric(rules: Mapping[str, Any]) -> str:
     """Return the metric by which an environment's agents are ranked: "reward" where the first
-    search ends the episode (``one_search``), so that no answer is given, else "f1"."""
-    return "reward" if rules.get("one_search") else "f1"
+    search ends the episode (``one_search``), so that no answer is given, and where a part of the
+    reward says so by ``ranks = True`` (it pays what was done, of which an answer tells too little),
+    else "f1"."""
+    reward = rules.get("reward", ())
+    names = [reward] if isinstance(reward, str) else reward
+    known = [REWARDS[name] for name in names if isinstance(name, str) and name in REWARDS]
+    ranks = any(getattr(load_known(where), "ranks", False) for where in known)
+    return "reward" if rules.get("one_search") or ranks else "f1"
 
 
 def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:

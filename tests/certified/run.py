@@ -32,10 +32,11 @@ from gradecheck.completion_attacks import run_all
 
 import searchgym
 from searchgym.cards import cards
+from searchgym.core import gold_calls
 from searchgym.dialects import get_dialect
 from searchgym.envs import ids_of
 from searchgym.errors import DataError
-from searchgym.types import Answer, Call, Task
+from searchgym.types import Answer, Task
 
 CASES = 40
 PROGRAMS = ("rl-envdoctor", "gradecheck", "nenyax")
@@ -60,8 +61,8 @@ class Player:
         step = max(1, len(inner.tasks) // CASES)
         self.tasks: list[Task] = list(inner.tasks)[::step][:CASES]
         self.calls = {
-            task.id: [self.dialect.render_action(Call(*call)) for call in task.meta["calls"]]
-            for task in inner.tasks if "calls" in task.meta
+            task.id: [*map(self.dialect.render_action, gold_calls(task, inner.rules.tools))]
+            for task in inner.tasks if task.meta.get("worked_out")
         }  # fmt: skip
         """Task → the turns before its answer, where more than the answer is paid."""
 

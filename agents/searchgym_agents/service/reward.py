@@ -24,6 +24,7 @@ class ServiceReward:
 
     registered = "reward:service"
     systems = ("MUA-RL",)
+    ranks = True
 
     def final(self, outcome: Outcome) -> float:
         asked = outcome.answered and "final" in outcome.meta

@@ -189,16 +189,17 @@ def _task(
     last = case.then or case.want
     args = {"order": order, **({"title": wished} if last == "exchange" else {})}
     final = copy.deepcopy(db)
-    calls: list[list[Any]] = [
-        ["ask_user", {"question": ASKED["city"]}], ["orders", {"name": name, "city": city}],
-        ["ask_user", {"question": ASKED["item"]}], ["ask_user", {"question": ASKED["want"]}],
-        ["ask_user", {"question": ASKED["confirm"]}],
+    calls: list[tuple[str, Mapping[str, str]]] = [
+        ("ask_user", {"question": ASKED["city"]}), ("orders", {"name": name, "city": city}),
+        ("ask_user", {"question": ASKED["item"]}),
+        ("search", {"query": ctx.world.titles[fact.subject]}),
+        ("ask_user", {"question": ASKED["want"]}), ("ask_user", {"question": ASKED["confirm"]}),
     ]  # fmt: skip
     if "exchange" in (case.want, last):
-        calls.append(["stock", {"title": wished}])
+        calls.append(("stock", {"title": wished}))
     result = "denied"
     if shop.allowed(db, last, args):
-        calls.append([last, args])
+        calls.append((last, args))
         shop.change(final, last, args)
         result = shop.euros(final["payments"][-1]["amount"])
     wants = {w: _WANTS[w].format(title=wished) for w in (case.want, last)}
@@ -222,7 +223,8 @@ def _task(
         (f"{order} {result}", f"{result} {order}"),
         (passage,), (ctx.world.titles[fact.subject],), hops=1,
         meta={"shop": db, "final": shop.digest(final), "say": [order, result], "user": user,
-              "calls": calls, "case": "-".join(filter(None, (case.want, case.then, result
+              "calls": [{"tool": tool, "args": dict(of)} for tool, of in calls],
+              "worked_out": True, "case": "-".join(filter(None, (case.want, case.then, result
               if result == "denied" else "")))},
     )  # fmt: skip
 

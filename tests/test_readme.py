@@ -32,7 +32,7 @@ def test_there_are_programs() -> None:
 
 
 def test_a_user_of_ones_own_is_short() -> None:
-    (user,) = [p for p in OF_ENVS if "(AskUser)" in p]
+    (user,) = [p for p in OF_ENVS if "AskUser)" in p]
     assert len([line for line in user.splitlines() if line.strip()]) <= 20
 
 

@@ -19,10 +19,12 @@ from ..types import ToolSpec
 from .base import FunctionTool, Tool, Toolbox, ToolContext, ToolProtocol, require_answers
 from .decoy import decoys
 from .retrieval import AccessTool, SearchTool
+from .user import AskUser
 
 __all__ = [
     "TOOLS",
     "AccessTool",
+    "AskUser",
     "SearchTool",
     "Tool",
     "ToolContext",

@@ -418,7 +418,7 @@ def test_the_examples_of_the_environments_page_run() -> None:
     text = (catalog("envs") / "README.md").read_text(encoding="utf-8")
     section = text.partition("\n## Tools\n")[2].partition("\n## Difficulty\n")[0]
     blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names: dict[str, Any] = {
         "gym": gym, "searchgym": searchgym, "sg": searchgym, "ToolSpec": ToolSpec,
         "ToolResult": ToolResult, "Task": Task, "date": date,

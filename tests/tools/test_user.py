@@ -10,8 +10,8 @@ import pytest
 from searchgym.engines import build_engine
 from searchgym.errors import CardError
 from searchgym.llms import Completion, GenRequest
-from searchgym.tools import ToolContext, make_tool
-from searchgym.tools.user import MOST, UNKNOWN, AskUser
+from searchgym.tools import AskUser, ToolContext, make_tool
+from searchgym.tools.user import MOST, UNKNOWN
 from searchgym.types import CallContext, Failure, Task, ToolCall
 from tests.small import CORPUS
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import CardError
 from ..objects import from_spec
@@ -19,7 +19,9 @@ from ..types import ToolSpec
 from .base import FunctionTool, Tool, Toolbox, ToolContext, ToolProtocol, require_answers
 from .decoy import decoys
 from .retrieval import AccessTool, SearchTool
-from .user import AskUser
+
+if TYPE_CHECKING:
+    from .user import AskUser
 
 __all__ = [
     "TOOLS",
@@ -56,6 +58,14 @@ TOOLS = Registry(
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _ACTIONS = frozenset({"answer", "judge", "delegate"})
 """Actions that dialects write in a form of their own; no tool can have such a name."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "AskUser":  # which brings what language models need
+        from .user import AskUser
+
+        return AskUser
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def make_tool(spec: Any, context: ToolContext) -> ToolProtocol:

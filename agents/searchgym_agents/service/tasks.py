@@ -146,7 +146,7 @@ def _named_by(ctx: Context, rng: np.random.Generator, kind: str) -> Fact | None:
 
 def _found(ctx: Context, title: str, entity: int) -> bool:
     """Check that a title finds its page."""
-    engine = ctx.memo.get("bm25")
+    engine: Any = ctx.memo.get("bm25")
     if engine is None:
         engine = ctx.memo["bm25"] = build_engine("bm25", ctx.corpus)
     page = ctx.corpus[int(ctx.corpus.page_of[entity])].id

@@ -1,3 +1,4 @@
+from .citations import explained as explained
 from .lookups import SCORES as SCORES
 from .lookups import LookedUp as LookedUp
 from .lookups import lookups as lookups

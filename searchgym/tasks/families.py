@@ -24,8 +24,8 @@ from .context import Context
 from .draft import SAME_ANSWER, Draft, Family, Render
 
 PREFIX = "derived-"
-STATED_ONLY = ("masked", "difference")
-"""Families that need a sentence or a number, which a rule does not give."""
+STATED_ONLY = ("masked", "difference", "report")
+"""Families that need a sentence, a page or a number, which a rule does not give."""
 TRIES = 20
 """Proposals of the family that are looked at for one of ours."""
 
@@ -76,6 +76,7 @@ FAMILIES = Registry(
             "superlative": "comparison:superlative", "unanswerable": "chains:unanswerable",
             "difference": "parallel:difference", "aggregate": "groups:aggregate",
             "masked": "chains:masked", "follow_up": "chains:follow_up", "set": "groups:member_set",
+            "report": "reports:report",
         }.items()
     },
     package="searchgym.tasks",

@@ -101,7 +101,9 @@ class OracleAgent:
         if missing and request.turns_left > 1 and request.queries_left != 0:
             return missing[0]
         said = [s.text for s in request.segments if s.kind == "results" and s.author == "env"]
-        shown = f" {normalise_answer(' '.join(said))} "
+        # dialects of JSON write a line break as two characters
+        text = " ".join(said).replace("\\n", " ")
+        shown = f" {normalise_answer(text)} "
         parts = task.items or (task.answers,)
         told = task.meta.get("worked_out") or all(
             any(f" {normalise_answer(a)} " in shown for a in forms) for forms in parts

@@ -10,7 +10,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
@@ -22,6 +21,7 @@ from ..corpora.corpus import Corpus, GeneratedCorpus
 from ..errors import CardError
 from ..types import Failure, ToolResult, ToolSpec
 from ..worlds.schema import Property
+from ..worlds.tables import DatabaseTable, Tables
 from ..worlds.world import World
 from .base import Tool, ToolContext
 
@@ -65,19 +65,6 @@ class QueryResult(NamedTuple):
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseTable:
-    """A table and its columns: name → what it holds (a kind of value, or the table whose titles
-    it holds)."""
-
-    name: str
-    columns: Mapping[str, str]
-
-    def __str__(self) -> str:
-        listed = (f"{name} {kind}" for name, kind in self.columns.items())
-        return f"{self.name}({', '.join(listed)})"
-
-
 class FactDatabase:
     """The facts of a world, one table per type and one per relation with several objects.
 
@@ -95,27 +82,8 @@ class FactDatabase:
 
     def __init__(self, world: World, facts: NDArray[np.int64] | None = None) -> None:
         self.world, self.facts = world, facts
-        types = [t.name for t in world.schema.types]
-        self._tables: dict[str, DatabaseTable] = {}
-        for kind in types:
-            columns = {"title": "text", "name": "text"}
-            for prop in world.schema.properties:
-                if prop.source == kind and prop.functional:
-                    columns[_free(prop.name, columns)] = _kind(prop)
-            self._tables[kind] = DatabaseTable(kind, columns)
-        self._of: dict[int, tuple[str, str]] = {}
-        """Property → its table and column."""
-        for i, prop in enumerate(world.schema.properties):
-            if prop.functional:
-                mine = [p for p in world.schema.properties if p.source == prop.source]
-                place = [p for p in mine if p.functional].index(prop)
-                self._of[i] = prop.source, list(self._tables[prop.source].columns)[2 + place]
-                continue
-            name = _free(prop.name, self._tables)
-            target = str(prop.target)
-            other = target if target != prop.source else f"other_{target}"
-            self._tables[name] = DatabaseTable(name, {prop.source: prop.source, other: target})
-            self._of[i] = name, other
+        layout = Tables(world.schema)
+        self._tables, self._of = layout.by_name, layout.place
         self._names = {name.lower() for name in self._tables}
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -263,18 +231,6 @@ class FactDatabase:
         if prop.value == "date":
             return [date.fromordinal(o).isoformat() for o in objects]
         return list(objects)
-
-
-def _free(name: str, taken: Iterable[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _kind(prop: Property) -> str:
-    if prop.target is not None:
-        return prop.target
-    return {"date": "date", "category": "text"}.get(prop.value or "", "integer")
 
 
 def _sql_type(kind: str) -> str:

@@ -9,6 +9,8 @@ from .schema import Phrases as Phrases
 from .schema import Property as Property
 from .schema import Rule as Rule
 from .schema import Schema as Schema
+from .tables import DatabaseTable as DatabaseTable
+from .tables import Tables as Tables
 from .values import STYLES as STYLES
 from .values import format_value as format_value
 from .values import value_answers as value_answers

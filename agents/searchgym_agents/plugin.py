@@ -36,7 +36,8 @@ PLUGIN = Plugin(
     packages=tuple(
         f"searchgym_agents.{name}"
         for name in (
-            "audit candidate experts knower language_model methods reader service synthesis".split()
+            "asking audit candidate experts knower language_model methods reader service "
+            "synthesis".split()
         )
     ),
     folders={"agents": HERE, "recipes": HERE / "methods"},

@@ -14,6 +14,7 @@ from gymnasium.envs.registration import EnvSpec
 
 import searchgym  # noqa: F401  (registers)
 from searchgym.cards import Card, card, cards, catalog, read_card
+from searchgym.core import gold_calls
 from searchgym.dialects import get_dialect
 from searchgym.envs import (
     ENTRY_POINT,
@@ -119,7 +120,8 @@ def test_every_question_fits_its_budget(env_id: str) -> None:
     assert len(shared.tasks) >= 0.5 * asked
     alone = keywords.get("engine") == "self"  # all is written in one text
     for task in shared.tasks:
-        turns = 1 if alone else len(set(task.queries)) + 1  # one query a turn, then the answer
+        calls = gold_calls(task, shared.rules.tools) or set(task.queries)
+        turns = 1 if alone else len(calls) + 1  # one call or query a turn, then the answer
         assert turns <= shared.rules.max_turns, f"{task.id} takes {turns} turns"
 
 

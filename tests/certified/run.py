@@ -194,9 +194,9 @@ def answers_in_prompts(player: Player) -> tuple[dict[str, int], bool]:
             return "part of a longer word"
         if answer in frame:
             return "said in every prompt"
-        if task.family.removeprefix("derived-") == "comparison" or re.search(
-            r"\b(or|both|and)\b", task.question
-        ):
+        shape = str(task.meta.get("shape"))  # of "sql", with the family that is asked
+        compared = task.family.removeprefix("derived-") == "comparison" or "comparison:" in shape
+        if compared or re.search(r"\b(or|both|and)\b", task.question):
             return "one of the alternatives that the question names"
         return OTHER
 

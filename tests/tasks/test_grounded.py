@@ -65,6 +65,34 @@ def test_titles_that_are_no_names_make_no_trouble(title: str) -> None:
         ("Vale Park", "Vale Park is a park named after May 1836.", {}),
         ("Vale Mall", "Vale Mall is a mall. It opened in 1967.", {"opened": "1967"}),
         ("Vale Mall", "Vale Mall is a mall. It was built in 1967.", {"built": "1967"}),
+        # of a soundtrack's film, of an agent, of stations; what streets form; a label, a stage
+        ("Moor (soundtrack)", "Moor is the soundtrack album of the Danish film of the same name, "
+         "directed by Ann Lee.", {"director": None}),
+        ("Moor", "The Moor franchise focuses on a man, a fictional agent created in 1953 by Ann "
+         "Lee.", {"founded": None}),
+        ("Moor", "Moor is a radio show. It was heard on seven stations owned by Vale Radio.",
+         {"owner": None}),
+        ("Moor House", "Moor House is a building. It stands on a block formed by Vale Avenue, Odda "
+         "Lane and Ryde Street.", {"founder": None}),
+        ("Moor", "Moor is an album released by Old Vale Records in 1990.", {"performer": None}),
+        ("Moor", "Moor is a play. It premiered on Broadway in 1949.", {"network": None}),
+        ("Moor", "Moor is a musical with lyrics by Tom Reed, and a book by Ann Lee.",
+         {"author": None}),
+        ("Vale made", "Vale made is an area that tells that a thing was made in Denmark.",
+         {"place": None}),
+        ("Odda County, Vale", "Odda County is a county located in the Realm of Vale.",
+         {"located": None}),
+        # one of several: an aside or a word between, several teams, several prizes
+        ("Moor", "Moor is a song written by frontwoman Ann Lee and lead guitarist Tom Reed.",
+         {"writer": None}),
+        ("Ida Holm", "Ida Holm is a singer. She is the daughter of Tom Reed, a former minister, "
+         "and Ann Lee.", {"parent": None}),
+        ("Moor", "Moor is a film directed by Tom Reed, a Dane, and starring Ann Lee.",
+         {"director": "Tom Reed"}),
+        ("Ida Holm", "Ida Holm is a player. She played for the Vale Bears and then signed with the "
+         "Ryde Foxes.", {"team": None}),
+        ("Ida Holm", "Ida Holm is a singer. She won a Vale Award and five Ryde Awards.",
+         {"award": None}),
     ],
 )  # fmt: skip
 def test_pages_state(read: Callable[..., TextPage], title: str, text: str, stated: dict) -> None:
@@ -112,6 +140,23 @@ def test_pages_state(read: Callable[..., TextPage], title: str, text: str, state
         ("Ostra", "Ostra was a country in Central Osmund and the Ryde.", "place", set()),
         ("Ida Holm", "Ida Holm was a Danish poet. She was the daughter of Tom Reed and his second "
          "wife, Ann Lee.", "parent", set()),
+        # a place in parentheses, what another sentence states, a name without rank or field
+        ("Odda Park", "Odda Park is a park located in Ryde (Osmund, Denmark).", "located",
+         {"Ryde", "Osmund", "Denmark"}),
+        ("Moor", "Moor is an album released by Vale Records. There it was issued by Odda Records.",
+         "label", {"Vale Records", "Odda Records"}),
+        ("Moor", "Moor is a book by Sir Tom Reed that tells of it.", "author",
+         {"Sir Tom Reed", "Tom Reed"}),
+        ("Ida Holm", "Ida Holm was a poet. She won the 1905 Vale Prize in Physics or Medicine.",
+         "award", {"Vale Prize in Physics or Medicine", "Vale Prize"}),
+        # no nation within a word, no clause and no adjective for a trade
+        ("Ida Holm", "Ida Holm was a Russian Romantic poet.", "nationality", {"Russian"}),
+        ("Ida Holm", "Ida Holm was a Danish mathematician and was one of many.", "occupation",
+         {"mathematician"}),
+        ("Ida Holm", "Ida Holm is a Danish racing driver competing in the Vale Cup.", "occupation",
+         {"racing driver", "driver"}),
+        ("Ida Holm", "Ida Holm is a Danish poet, political and social theorist, and leader of a "
+         "band.", "occupation", {"poet", "social theorist", "theorist"}),
         # all names
         ("Ostra", "Ostra (OST), also known as Old Ryde and Vale, officially the Ryde Realm, is a "
          "country in Denmark.", "other_name", {"Old Ryde", "Vale", "Ryde Realm", "OST", "Ostra"}),
@@ -437,7 +482,7 @@ def test_wrong_numbers_are_refused(counts: dict[str, int], said: str) -> None:
         made_of(corpus(), counts=counts, at_most=False)
 
 
-@pytest.mark.parametrize("text", ["a", "(", "A. ", "by A ", " "])
+@pytest.mark.parametrize("text", ["a", "(", "A. ", "by A ", " ", "former ", "married a. "])
 def test_reading_is_linear(text: str) -> None:
     started = time.thread_time()
     Pages([Passage("p", "Heat", f"Heat is a film directed {text * 100_000}", "")], language())

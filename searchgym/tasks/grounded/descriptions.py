@@ -51,7 +51,7 @@ class Descriptions:
         label = re.search(r"\(([^()]*)\)$", page.title)
         if label and (words := label[1].split()):  # somewhere there is another of that name
             group, kind = self.rules.groups.get(words[-1].lower(), ("", ""))
-            known = group and (group != "work" or kind == page.kind)  # no "TV series" of a film
+            known = group == (page.group or group) != "" and (group != "work" or kind == page.kind)
             told = self.rules.phrases["labelled"]
             return told.format(label=label[1], name=page.name) if known else None
         return self.name(page) if len(self.pages.by_name[page.name.lower()]) == 1 else None
@@ -102,7 +102,12 @@ class Descriptions:
         if fact.relation == "nationality":
             own = [n for n, of in self.rules.parts.items() if of == fact.value and n in page.text]
             own += [self.rules.parts[n] for n in fact.values if n in self.rules.parts]
-        return tuple(dict.fromkeys((fact.value, *town, *fact.wider, *fact.others, *own)))
+        told = dict.fromkeys((fact.value, *town, *fact.wider, *fact.others, *own))
+        return tuple(dict.fromkeys((*told, *(self.short(value) for value in told))))
+
+    def short(self, name: str) -> str:
+        """A name without its rank, an award's without its field."""
+        return self.rules.care["spare"].sub("", name)
 
     def same_nation(self, one: str, other: str) -> bool | None:
         """Return whether two nationalities are one; None where one may be part of the other."""

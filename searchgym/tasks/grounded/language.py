@@ -18,7 +18,7 @@ class Relation(NamedTuple):
 
     name: str
     of: frozenset[str]
-    """Groups of pages that have it (person, work, place, org, other); empty: all."""
+    """Groups or kinds of pages that have it (person, work, film, place, …); empty: all."""
     value: frozenset[str]
     """Groups of pages that its value may name; empty: all."""
     several: bool
@@ -57,7 +57,7 @@ class Language:
             "year": year,
             "word": spans["word"],
             "month": f"(?:{month})",
-            "nation": rf"(?:{nation}(?:[ -]{nation})?(?! Catholic))",
+            "nation": rf"(?:{nation}(?:[ -]{nation})?\b(?! Catholic))",
             "date": (
                 rf"(?:{day} {of}(?:{month}),? {of}\d{{4}}|(?:{month}) {day},? \d{{4}}"
                 rf"|(?:{month}) {of}\d{{4}})"

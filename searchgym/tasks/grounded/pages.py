@@ -12,8 +12,8 @@ from ...types import Passage
 from .language import Language, Relation
 
 OF_ANOTHER = re.compile(
-    r"\b(?:of|to|for|from)\b(?:(?!,| and ).)*$"
-    r"|\b(?:of|for|by|with) [^,]{1,60}, (?:an?|the) [^,]{1,60}$"
+    r"\b(?:of|to|for|from|on(?= [a-z\"]))\b(?:(?!,| and ).)*$"
+    r"|\b(?:of|for|by|with|on) [^,]{1,60}, (?:an?|the) [^,]{1,60}$"
 )
 """Before a statement that is made of something else: "the soundtrack of a film directed by …"."""
 PERSONS, PLACE = frozenset({"person"}), frozenset({"place"})
@@ -249,7 +249,7 @@ class Pages:
             for relation in self.rules.relations.values():
                 if relation.pattern is None or relation.name in page.facts:
                     continue
-                if not relation.of or page.group in relation.of:
+                if not relation.of or {page.group, page.kind} & relation.of:
                     self._match(page, relation, place, rest)
         if page.about >= 0 and page.nation and "nationality" in self.rules.relations:
             if page.group in self.rules.relations["nationality"].of:
@@ -269,7 +269,9 @@ class Pages:
             phrase = rules.noun_phrase(part)
             bare = rules.care["trade"].sub("", phrase + " ").strip()
             bare = re.sub(r"^(?:[A-Z]\w+ )+", "", bare)  # "Catholic priest"
-            known = rules.group(bare)[0] == "person"
+            if named and rules.care["adjective"].search(bare):
+                continue
+            known = rules.group(bare)[0] == "person" and not (named and bare in rules.roles)
             other = named and bare not in rules.vague and not rules.ends.match(f" {part}")
             other = other and not rules.care["no_trade"].search(bare)
             if not bare.islower() or len(bare.split()) > 3 or not (known or other):
@@ -297,16 +299,24 @@ class Pages:
             return  # "Prophet until his death in November 1836"
         if relation.name == "other_name" and re.match(r"[^.]{0,80}\b(?:or|later|simply)\b", after):
             return  # one of several
+        where = relation.value == PLACE and relation.name != "capital_of"
+        if where and ", " in page.name and "place" in relation.of:
+            return  # "Casey County, Kentucky" tells it
         if relation.value == PLACE and not self._lies(page, value, rest[: found.start()]):
             return
         early = relation.name in ("birth_date", "death_date")  # within the first parenthesis
         if not early and rules.subordinate.search(rest[: found.start()]):
             return
-        if not early and OF_ANOTHER.search(rest[: found.start()]):
+        if relation.name == "place" and rules.care["clause"].search(found[0]):
+            return
+        if not early and OF_ANOTHER.search(re.sub(r"\([^()]*\)", "", rest[: found.start()])):
             return
         if relation.name == "birth_date" and found.start() > 80 and "born" not in found[0]:
             return
-        if not self._whole(page, value, after):
+        alone = relation.time or where or relation.name == "other_name"
+        if not (alone or not rules.care["fellow"].match(after)) or not self._whole(
+            page, value, after
+        ):
             return
         name = rules.name.pattern
         listed = re.match(rf'(?:,?(?:{rules.conjunction}|,)? "?{name}"?)*', after)
@@ -319,14 +329,21 @@ class Pages:
             said += [found[1] or found[2] for found in told]
             others = tuple(other for other in dict.fromkeys(said) if other != value)
         if relation.value == PERSONS:
-            if " " not in value:
-                return  # a first name: "Michael and Peter Spierig"
+            if " " not in value or rules.group(value)[0] == "place":
+                return  # a first name: "Michael and Peter Spierig"; "formed by Fifth Avenue"
             value = re.sub(r"^(\S+ \S.*?) of .*", r"\1", value)
         more = rf",?(?:{rules.conjunction})? {name}|(?:{rules.conjunction}) {rules.own.pattern}"
         if not (relation.several or relation.time) and re.match(more, after):
             return  # one of several
-        where = relation.value == PLACE and relation.name != "capital_of"
         wider = self._wider(value, after) if where else ()
+        if where and (beside := re.match(rf" \(({name}(?:, {name})*)\)", rest[found.end(group) :])):
+            wider += tuple(beside[1].split(", "))
+        if not (relation.several or relation.time or where):  # what other sentences state is right
+            read = " ".join(s for s in page.sentences if len(s) <= LONGEST)
+            stated = {next(filter(None, m.groups())) for m in relation.pattern.finditer(read)}
+            others = tuple(
+                v for v in sorted(stated) if not (v in value or value in v or rules.month.match(v))
+            )
         page.facts[relation.name] = TextFact(relation.name, value, place, others, wider)
 
     def _lies(self, page: TextPage, value: str, before: str) -> bool:

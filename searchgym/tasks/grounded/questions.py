@@ -171,7 +171,8 @@ class Questions(Descriptions):
             before = " " + before
         care = ("compass", "landform", "prefixed", "formal")
         short = (rules.care[each].sub("", text) for each in care)
-        answers = tuple(dict.fromkeys((text, *filter(None, short))))  # "Greek": "Ancient Greek"
+        answers = (text, *filter(None, short), self.short(text))  # "Greek": "Ancient Greek"
+        answers = tuple(dict.fromkeys(answers))
         on = rules.care["on"].fullmatch(asked) and before.endswith(" in ")
         if asked and not on and not LISTED.match(after) and self.rng.random() < 0.75:
             question = self.sentence(f"{subject}{before}{asked}{after}?")
@@ -418,7 +419,7 @@ class Questions(Descriptions):
             p.facts["nationality"].others for p in (one, other) if "nationality" in p.facts
         )
         national = one.nation and other.nation and not several and one.group in ("person", "work")
-        if national and one.group == other.group and self.rng.random() < 0.6:
+        if national and one.kind == other.kind and self.rng.random() < 0.6:
             if (same := self.same_nation(one.nation, other.nation)) is None:
                 return None
             forms = phrases["both_nation" if self.rng.random() < 0.4 else "same_nation"]

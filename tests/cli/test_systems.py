@@ -53,7 +53,7 @@ def test_names_that_were_not_deserved() -> None:
     assert implemented()["VAGEN"].here == ("recipe ppo_bi_level",)
     assert "RAGEN" not in implemented()
     for name in ("AdaSearch", "AstraFlow", "MaxCode", "RLSP",
-                 "ROLL", "SearchLLM", "TAPO", "DeepResearcher"):  # fmt: skip
+                 "ROLL", "SearchLLM", "ToolGen", "DeepResearcher"):  # fmt: skip
         assert implemented()[name].covers == "name only"
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import math
 import numbers
 import os
 import re
@@ -263,7 +262,7 @@ def is_number(value: object) -> bool:
     """Return True if a value is a finite number (and not a truth value, which Python counts as
     one)."""
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return plain and math.isfinite(value)  # type: ignore[arg-type]
+    return plain and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
 
 
 def check_whole(

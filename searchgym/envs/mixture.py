@@ -26,6 +26,8 @@ TEXT_TASKS: Mapping[str, Any] = {
     "fact": 400, "gap": 400, "bridge": 400, "comparison": 200, "at_most": True,
 }  # fmt: skip
 """Questions made of a text where an entry does not say."""
+MOST = 1000
+"""Most environments of a mixture."""
 OWN_KEYS = ("id", "weight", "worlds", "dev")
 OF_SOURCES = frozenset(
     {"corpus", "split", "world", "wording", "tasks", "families", "max_tasks", "data_dir"}
@@ -55,7 +57,7 @@ class Portion:
 
     def envs(self) -> list[SearchEnv]:
         """Make the environments of its training tasks."""
-        return [self._made({**self.keywords, **self._world(seed)}) for seed in self._seeds()]
+        return [self._made({**self.keywords, **self._world(seed)}) for seed in self.seeds()]
 
     def dev_env(self) -> SearchEnv:
         """Make the environment of its development tasks.
@@ -72,7 +74,7 @@ class Portion:
         keywords = {**self.keywords, **self.dev}
         if _has_splits(tasks):
             keywords["split"] = self.dev.get("split", "dev")
-        world = {**self.keywords.get("world", {}), **self.dev.get("world", {})}
+        world = {**(self.keywords.get("world") or {}), **(self.dev.get("world") or {})}
         return self._made({**keywords, "world": world} if world else keywords)
 
     @property
@@ -82,20 +84,25 @@ class Portion:
         known = cards("corpora").get(corpus) if isinstance(corpus, str) else None
         return known is not None and known.body["kind"] == "world"
 
-    def _seeds(self) -> Sequence[int | None]:
+    def seeds(self) -> Sequence[int | None]:
+        """Seeds of its worlds, each an environment; (None,) where the keywords name the world."""
         return self.worlds or (None,)
 
     def _world(self, seed: int | None) -> dict[str, Any]:
         if seed is None:
             return {}
-        return {"world": {**self.keywords.get("world", {}), "seed": seed}}
+        return {"world": {**(self.keywords.get("world") or {}), "seed": seed}}
 
     def _of_id(self) -> Mapping[str, Any]:
         return gym.spec(self.id).kwargs if self.id else {}
 
     def _made(self, keywords: Mapping[str, Any]) -> SearchEnv:
         if self.id:
-            return search_env(gym.make(self.id, **keywords), stepped=True)
+            try:
+                made = gym.make(self.id, **keywords)
+            except TypeError as error:  # of somebody's own environment
+                raise CardError(f"{self.id} cannot be made of these options: {error}") from error
+            return search_env(made, stepped=True)
         return SearchEnv(**keywords)
 
 
@@ -120,8 +127,11 @@ def mixture(entries: Any, rules: Mapping[str, Any] | None = None, split: str = "
     if not listed:
         raise CardError('env is an empty list: name what to train on, ["SearchQA-v0", "notes/"]')
     parts = [_part(entry, rules or {}, split) for entry in listed]
-    if any(part.weight is not None for part in parts) and not sum(p.weight or 0 for p in parts):
-        raise CardError("the weights of env sum to 0: nothing would be drawn")
+    total = sum(part.weight or 0 for part in parts)
+    if any(part.weight is not None for part in parts) and not (total and is_number(total)):
+        raise CardError(f"the weights of env sum to {total}, which cannot be shared")
+    if (made := sum(len(part.seeds()) for part in parts)) > MOST:
+        raise CardError(f"env is {made:,} environments, at most {MOST:,} are made")
     return parts
 
 
@@ -135,7 +145,7 @@ def _part(entry: Any, rules: Mapping[str, Any], split: str) -> Portion:
     if weight is not None and not (is_number(weight) and weight >= 0):
         raise CardError(f"weight is a number of at least 0, got {weight!r}")
     worlds = entry.get("worlds", ())
-    if isinstance(worlds, str) or not all(type(seed) is int for seed in worlds):
+    if not isinstance(worlds, list | tuple) or not all(type(seed) is int for seed in worlds):
         raise CardError(f"worlds are seeds of generated worlds, [0, 1, 2], got {worlds!r}")
     if not isinstance(entry.get("dev", {}), Mapping):
         raise CardError(f"dev of an entry is a table of changes, got {entry['dev']!r:.80}")
@@ -143,6 +153,11 @@ def _part(entry: Any, rules: Mapping[str, Any], split: str) -> Portion:
     for key in {**keywords, **entry.get("dev", {})} if given is None else ():
         if key not in known:
             raise CardError(unknown("key of an entry of env", str(key), known))
+    if not isinstance(given, str | None):
+        raise CardError(f"id is an environment's id, got {given!r:.80}")
+    for table in (entry, entry.get("dev", {})):
+        if not isinstance(world := table.get("world"), Mapping | None):
+            raise CardError(f"world is a table of the card's settings to change, got {world!r:.80}")
     made_id = env_id(given) if given is not None else None
     keywords = {**{k: v for k, v in rules.items() if k not in OF_SOURCES}, **keywords}
     if given is None and "tasks" not in keywords and _is_bare_text(keywords.get("corpus")):

@@ -60,10 +60,13 @@ class Options(RuleOptions):
                 raise CardError(unknown("environment option", name, known | OF_THE_ENVIRONMENT))
         options = cls(**keywords)
         check_numbers(options)
-        if isinstance(options.families, str):
-            raise CardError(
-                f"families is a list, for example [{options.families!r}]; got {options.families!r}"
-            )
+        if not isinstance(options.families, list | tuple | None):
+            raise CardError(f"families is a list, for example ['simple'], got {options.families!r}")
+        for name in ("world", "wording"):
+            if not isinstance(given := getattr(options, name), Mapping | None):
+                raise CardError(
+                    f"{name} is a table of the card's settings to change, got {given!r}"
+                )
         return options
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from searchgym.envs import EnvironmentMix, mixture, shares
+from searchgym.envs import EnvironmentMix, SearchEnv, mixture, shares
 from searchgym.errors import CardError
 from tests.envs.own import notes as notes
 
@@ -70,7 +70,18 @@ def test_steps_are_shared_out_evenly_from_the_first_on():
         ([{"corpus": "encyclopedia", "wieght": 1}], "weight"),
         ([{"corpus": "encyclopedia", "weight": -1}], "at least 0"),
         ([{"corpus": "encyclopedia", "weight": 0}], "sum to 0"),
+        ([{"corpus": "encyclopedia", "weight": 1e308}] * 2, "sum to inf"),
+        ([{"corpus": "encyclopedia", "weight": 10**400}], "at least 0"),
         ([{"corpus": "hotpotqa", "worlds": [1]}], "no generated world"),
+        *[
+            ([{"corpus": "encyclopedia", "worlds": worlds}], "seeds")
+            for worlds in (5, None, [True])
+        ],
+        ([{"corpus": "encyclopedia", "worlds": [*range(1001)]}], "1,001 environments, at most"),
+        (["encyclopedia"] * 1001, "1,001 environments, at most"),
+        ([{"id": ["SearchQA-v0"]}], "environment's id"),
+        ([{"corpus": "encyclopedia", "world": [1]}], "world is a table"),
+        ([{"corpus": "encyclopedia", "dev": {"world": "x"}}], "world is a table"),
         ([{"corpus": "encyclopedia", "worlds": "01"}], "seeds"),
         (7, "a list"),
         ([7], "name or a table"),
@@ -85,3 +96,17 @@ def test_questions_of_a_file_have_no_development_split(tmp_path):
     (part,) = mixture({"corpus": "encyclopedia", "tasks": "mine.jsonl"})
     with pytest.raises(CardError, match="no development split"):
         part.dev_env()
+
+
+def test_an_environment_of_others_says_what_it_cannot_be_made_of():
+    (part,) = mixture({"id": "CartPole-v1", "max_turns": 2})
+    with pytest.raises(CardError, match="CartPole-v1 cannot be made of these options"):
+        part.envs()
+
+
+@pytest.mark.parametrize(
+    "options", [{"world": "x"}, {"wording": [1]}, {"families": 5}, {"families": "simple"}]
+)
+def test_options_of_other_types_are_one_line(options):
+    with pytest.raises(CardError, match=r"is a (table|list)"):
+        SearchEnv(**{"world": {"entities": 60}, "tasks": {"simple": 2}, **options})

@@ -29,6 +29,8 @@ and date as it is written. Add nothing.
 Rewritten:"""
 _BATCH = 16
 _RETRIES = 2
+_LONGEST = 5
+"""Most characters that are read, as a multiple of a page's, which counts as 1,000 at least."""
 _WORD = re.compile(r"\w+")
 _BEGINS = re.compile(r"(?:^|[.!?][\"')\]]*\s+)[\"'(\[]*$")
 _Spans = dict[int, tuple[int, int]]
@@ -102,6 +104,8 @@ def _found(
     """Places where a rewritten page states the facts of the one before, and its fault."""
     if not text or text == before:
         return {}, "says nothing else"
+    if len(text) > _LONGEST * max(len(before), 1000):
+        return {}, "is far longer"
     names = (world.names[entity], world.alias_of[entity])
     if not all(_places(text, name) for name in names if name):
         return {}, "lacks the page's name"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -160,8 +161,12 @@ def wanted_families(
             made = make_family({"use": use, **options} if options else use, str(key))
         else:
             number, made = value, make_family(key)
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise TaskError(f"counts[{key!r}] must be 0 or more, got {number!r}")
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, int)
+            or not 0 <= number <= sys.maxsize
+        ):
+            raise TaskError(f"counts[{key!r}] must be 0 or more, got {number!r:.80}")
         if made.name in wanted:
             raise TaskError(f"two task families are called {made.name!r}; name one anew")
         wanted[made.name] = made, number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,6 +65,16 @@ def test_each_question_is_the_writers_and_passes_the_round_trip() -> None:
     for task in made.tasks:
         if task.family == "fact" and task.meta["rule"] == "fact":
             assert normalise_answer(task.answers[0]) in texts[task.evidence[-1]]
+
+
+@pytest.mark.parametrize("reply", ["A " * 500_000, "1" * 2_000_000, "\n" * 9, "\ud800"])
+def test_a_writer_that_does_not_stop_words_nothing(
+    reply: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Extractive, "reply", lambda self, prompt: reply)
+    began = time.process_time()
+    assert not made_of(corpus(), counts=COUNTS, writer=Writer(Extractive())).tasks
+    assert time.process_time() - began < 5
 
 
 def test_the_checks_hold_for_the_writers_words() -> None:

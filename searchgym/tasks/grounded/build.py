@@ -8,6 +8,7 @@ and if no other passage among the first fifty states another value of what is as
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -90,8 +91,12 @@ def ground(
         if family not in known:
             what = f"family of questions from text in {rules}"
             raise TaskError(unknown(what, str(family), known))
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise TaskError(f"{family}: expected a number of tasks, got {number!r}")
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, int)
+            or not 0 <= number <= sys.maxsize
+        ):
+            raise TaskError(f"{family}: expected a number of tasks, got {number!r:.80}")
     if split not in SHARES:
         raise TaskError(unknown("split", split, SHARES))
     if not any(counts.values()):

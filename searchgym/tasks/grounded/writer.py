@@ -28,6 +28,8 @@ Answer:"""
 GUESS = """Answer the question in a few words.
 Question: {question}
 Answer:"""
+LONGEST = 1000
+"""Most characters of a question or an answer: more is no question, and is not read."""
 OPEN = frozenset({"yes", "no"})
 """Answers that a guess hits half of the time: what is known of them without pages says nothing."""
 
@@ -72,7 +74,8 @@ class Writer:
         return verdicts
 
     def _lines(self, generator: Generator, prompts: Sequence[str], tokens: int) -> list[str]:
-        """First line of each completion; ``TaskError`` for one that failed."""
+        """First line of each completion, or nothing of a longer one than :data:`LONGEST`;
+        ``TaskError`` for one that failed."""
         sampling = Sampling(tokens, temperature=0.0, stop=("\n\n",))
         chat = "chat" in generator.capabilities
         requests = [
@@ -83,7 +86,8 @@ class Writer:
         for told in retried(cast("Service[Any, Any]", generator), requests, self.retries):
             if isinstance(told, Failure):
                 raise TaskError(f"the writer could not be asked: {told.kind}: {told.message}")
-            text = told.text.strip().partition("\n")[0].strip()
+            text = told.text.lstrip().partition("\n")[0].strip()
+            text = text if len(text) <= LONGEST else ""
             lines.append(text.removeprefix("Question:").removeprefix("Answer:").strip(' "'))
         return lines
 

@@ -25,8 +25,8 @@ from .context import Context
 from .draft import SAME_ANSWER, Draft, Family, Render
 
 PREFIX = "derived-"
-STATED_ONLY = ("masked", "difference", "report")
-"""Families that need a sentence, a page or a number, which a rule does not give."""
+STATED_ONLY = ("masked", "difference", "report", "computed", "sql")
+"""Families that need a sentence, a page, a table or a number, which a rule does not give."""
 TRIES = 20
 """Proposals of the family that are looked at for one of ours."""
 

@@ -9,6 +9,8 @@ name nodes: ``lookup`` (the answer node's value); ``count:n``; ``argmin:c=k,…`
 (the choice c whose key k is least or greatest, over all solutions); ``equal:a,b`` (yes or no);
 ``join:a,b`` ("X and Y"); ``difference:a,b`` (of two years or counts); ``sum:m=v`` (of the values v
 of all solutions m); ``set:m`` (all solutions m, "X; Y");
+``days:a,b``, ``percent:a,b`` and ``mean:m=v`` (days between two dates, a as whole percent of b, the
+mean of the values v of all solutions m as a whole number);
 ``between:a,v,l,h,…`` (the a for which each value v lies between the given l and h).
 """
 
@@ -47,7 +49,7 @@ class Solver:
         none means unanswerable. Raises ``TaskError`` for a graph that cannot be read."""
         name, _, arguments = graph.operation.partition(":")
         if name not in OPERATIONS:
-            from . import comparison, groups, parallel  # noqa: F401  (their operations)
+            from . import comparison, computed, groups, parallel  # noqa: F401  (their operations)
         if name not in OPERATIONS:
             raise TaskError(unknown("operation", name, OPERATIONS))
         if any(edge.property in self._rules for edge in graph.edges):

@@ -58,6 +58,10 @@ def answers(graph: ReasoningGraph, world: World) -> set[str]:
         member, _, value = arguments.partition("=")
         values = {b[member]: b[value][1] for b in found}  # type: ignore[index]
         return {str(sum(values.values()))} if values else set()  # type: ignore[arg-type]
+    if operation == "mean":
+        member, _, value = arguments.partition("=")
+        each = {b[member]: b[value][1] for b in found}.values()  # type: ignore[index]
+        return {str(int(sum(each) / len(each) + 0.5))} if each else set()  # type: ignore[arg-type]
     nodes = arguments.split(",") if arguments else [graph.answer]
     rows_ = {tuple(b[n] for n in nodes) for b in found}
     if operation == "count":
@@ -67,6 +71,8 @@ def answers(graph: ReasoningGraph, world: World) -> set[str]:
         return {"; ".join(sorted(members))} if members else set()
     if operation == "equal":
         return {"yes" if len(set(row)) == 1 else "no" for row in rows_}
-    if operation == "difference":
+    if operation == "percent":
+        return {str(int(100 * row[0][1] / row[1][1] + 0.5)) for row in rows_}  # type: ignore[index]
+    if operation in ("difference", "days"):
         return {str(abs(row[0][1] - row[1][1])) for row in rows_}  # type: ignore[index]
     return {" and ".join(value[2] for value in row) for row in rows_}  # type: ignore[index]

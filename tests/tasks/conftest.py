@@ -9,7 +9,7 @@ from .tiny import make_corpus, random_world
 COUNTS = {
     "simple": 40, "chain": 40, "comparison": 60, "intersection": 20, "count": 20, "parallel": 20,
     "superlative": 15, "unanswerable": 20, "difference": 20, "aggregate": 9, "masked": 20,
-    "set": 20, "follow_up": 20, "report": 20, "sql": 18,
+    "set": 20, "follow_up": 20, "report": 20, "sql": 18, "computed": 12,
 }  # fmt: skip
 
 

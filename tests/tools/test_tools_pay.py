@@ -109,6 +109,51 @@ def test_the_calculator_solves_differences_that_cannot_be_copied(env: SearchEnv)
     assert copied / len(tasks) <= 0.15
 
 
+# --- python ---------------------------------------------------------------------------------------
+def code_of(task: Task, values: list[str]) -> str:
+    """What works out the answer of values as the pages state them."""
+    head = "from datetime import datetime\nfrom statistics import mean\n"
+    shape = task.meta["shape"]
+    if shape == "days":
+        forms = "('%d %B %Y', '%B %d, %Y')"
+        return head + (
+            "def day(text):\n"
+            f"    for form in {forms}:\n"
+            "        try:\n"
+            "            return datetime.strptime(text, form)\n"
+            "        except ValueError:\n"
+            "            pass\n"
+            f"abs((day({values[0]!r}) - day({values[1]!r})).days)"
+        )
+    numbers = ", ".join(re.sub(r"[^0-9]", "", value) for value in values)
+    if shape == "percent":
+        return head + f"a, b = {numbers}\nround(100 * a / b)"
+    return head + f"round(mean([{numbers}]))"
+
+
+@pytest.mark.contract
+def test_python_works_out_what_cannot_be_copied() -> None:
+    env = SearchEnv(
+        tasks={"computed": {"use": "computed", "count": TASKS}}, tools=["search", "python"],
+        dialect="json_tools", max_turns=14, k=K,
+    )  # fmt: skip
+    tasks, solved, copied = family(env, "computed"), 0.0, 0
+    for task in tasks:
+        player = Player(env, task)
+        for query in dict.fromkeys(task.queries):
+            player.search(query)
+        assert task.graph is not None
+        counted = [e for e in task.graph.edges if not env.world.prop(  # type: ignore[union-attr]
+            env.world.fact(e.fact)).is_relation]  # type: ignore[union-attr]  # fmt: skip
+        values = [player.read(edge.fact) for edge in counted]
+        copied += bool({normalise_answer(a) for a in task.answers} & player.spans())
+        if None not in values:
+            solved += player.answer(player.call("python", code=code_of(task, values)))  # type: ignore[arg-type]
+    report("computed", solved / len(tasks), copied / len(tasks), len(tasks))
+    assert solved / len(tasks) >= 0.95
+    assert copied / len(tasks) <= 0.05
+
+
 # --- sql ------------------------------------------------------------------------------------------
 def sql_of(env: SearchEnv, task: Task) -> str:
     """The statement a question asks for, from its graph's question side."""

@@ -23,7 +23,7 @@ from searchgym.tasks.grounded.questions import Questions
 from searchgym.text import normalise_answer
 from searchgym.types import Passage
 
-from .films import corpus, made_of
+from .films import PEOPLE, corpus, made_of
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +208,7 @@ def test_what_is_accepted(
          ("Tom Reed", "Tom Reed was a British sculptor who carved."), ""),
         (("Ida Holm", "Ida Holm was a Danish painter who painted."),
          ("Tom Reed", "Tom Reed was a Danish lawyer who spoke."), "Danish"),
+        (("Moor", "Moor is a Danish film."), ("Vale", "Vale is a Danish magazine."), ""),
     ],
 )  # fmt: skip
 def test_types_are_compared_only_where_both_pages_tell(
@@ -257,6 +258,11 @@ def test_types_are_compared_only_where_both_pages_tell(
             "Ostra is the largest of all of the old harbour cities in Northern Osmund.",
             "Northern Osmund",
         ),
+        # a name or a number that was begun before, an abbreviation
+        ("Ostra is a film of a man who walked in post-World War II Ryde for it.", "War II Ryde"),
+        ("Ostra is a choir of dell’Accademia Nazionale di Ryde of the far north.", "Nazionale di"),
+        ("Ostra is a small race that was won by him in the Ryde 12 Hour of the road.", "Hour"),
+        ("Ostra used to be the small network of the harbour, Ryde, Inc., and old Vale.", "Inc"),
         (
             "Ostra is a low country that lies south of the coast in the Rift Valley of Osmund.",
             "Rift Valley of Osmund",
@@ -287,6 +293,7 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         "Dun": "Dun is the largest port of the eastern coast by people on the island of Ryde and "
         "at the 2022 census had a population of 592,713, of whom a part was born abroad.",
         "Theod": "Theod was the king of the small coastal people of Ryde from 418 to 451 and more.",
+        "Fenn": "Fenn is a small city that was founded in 1886, and in its long time won fairs.",
         "Tarn": "Tarn is a low and windy valley beside Ryde River, where few people speak "
         "Ancient Greek, today.",
     }
@@ -296,7 +303,7 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         page.title: {item.question for _ in range(60) if (item := questions.gap(page))}
         for page in pages.all
     }
-    told = [item for _ in range(60) if (item := questions.gap(pages.all[5]))]
+    told = [item for _ in range(60) if (item := questions.gap(pages.all[-1]))]
     assert {"Ancient Greek", "Greek"} in [set(item.answers) for item in told]
     assert {"Ryde River", "Ryde"} in [set(item.answers) for item in told]
     assert found["Moor"]
@@ -304,6 +311,8 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
     assert found["Theod"]
     assert not any("how many" in question.lower() for question in found["Theod"])
     assert not any("owned" in question for question in found["Ostra"])
+    assert found["Fenn"]
+    assert not any("what year" in question for question in found["Fenn"])
     assert found["Dun"]
     assert not any(question.endswith("592?") for question in found["Dun"])
 
@@ -318,6 +327,9 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         ("Moor is a quarry named after Eve Stone in Odda harbour.",
          "Eve Stone is a club based in Odda Port, a harbour. It is also known as Old Eve.",
          "bridge", r"named after (?:based|located)|another name|other name", r"named after\?"),
+        ("Moor is a museum in Eve Stone, of the old harbour.",
+         "Eve Stone is a city of the old harbour, with a population of 3,400.",
+         "bridge", r"the place", r"the city in which Moor lies"),
         # the nationality of a work, another name of what is not named
         ("Moor is a film based on the novel \"Eve Stone\" of Odda harbour.",
          "Eve Stone is a 1950 Danish novel of Odda harbour. It is also known as Old Eve.",
@@ -360,6 +372,7 @@ def test_bridges_are_worded_well(one: str, other: str, family: str, never: str, 
         ("Moor", "Moor is a novel.", "Moor"),
         ("Moor (film)", "Moor is a 1990 film.", "the film Moor"),
         ("Moor (TV series)", "Moor is a 1990 television film.", None),
+        ("Moor (House)", "Moor is an episode of a series.", None),
     ],
 )
 def test_subjects_have_their_article(title: str, text: str, subject: str | None) -> None:
@@ -428,6 +441,10 @@ def test_the_unanswerable_lack_their_page() -> None:
     assert gone
     asked = {t.meta["titles"][0] for t in made.tasks if not t.should_abstain}
     assert not asked & gone
+    # who is spoken of elsewhere may be told by what is said there
+    told = [Passage(n, n, f"It begins with {n} and a proof.", "") for n in PEOPLE]
+    made = made_of([*corpus(), *told], counts={"unanswerable": 60})
+    assert "occupation" not in {t.meta.get("relation") for t in made.tasks}
 
 
 def test_a_bridge_takes_two_searches(made: GroundedTasks) -> None:

@@ -414,8 +414,9 @@ class _Builder:
             page = self.by_id.get(hit.passage.id)
             if page is None or page.title in own:
                 continue
-            where = draft.asked in WHERE or known[0] in normalise_answer(page.text)
-            if any_value and subject in page.text and where:
+            told = normalise_answer(page.text)
+            tells = draft.asked in (*WHERE, "occupation") or any(each in told for each in known)
+            if any_value and subject in page.text and tells:
                 return True
             for sentence in page.sentences if relation and relation.pattern else ():
                 _, name, rest = sentence.partition(subject)

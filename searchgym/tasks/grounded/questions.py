@@ -17,7 +17,9 @@ from .pages import TextFact, TextPage
 LISTED = re.compile(r",(?: and| or)?(?: the)? [A-Z]")
 """After a name that is one of a list, in which nothing is asked for."""
 
-GOES_ON = re.compile(r"['’]| [dl]['’][A-Z]|\. ?\d|\.\.| \d| [A-Z&]|, [A-Z]\w+,| (?:and|or) [A-Z\d]")
+GOES_ON = re.compile(
+    r"['’]| [dl]['’][A-Z]|\. ?\d|\.\.| \d| [A-Z&]|, [A-Z]\w+[,–—]| (?:and|or) [A-Z\d]"
+)
 """After a name that is a part of a longer one or of a list."""
 
 
@@ -121,8 +123,14 @@ class Questions(Descriptions):
             dated = bare[:1].isdigit() and " " in text
             if not dated and rules.cut.match(body, span.end()):
                 continue  # "the medieval Balkan states"
-            if last in ("a", "an") or (last[0].isupper() and last[-1].isalnum()):
+            part = re.split(r"[-'’]", last)[-1]  # "post-World ____", "the dell’Accademia ____"
+            if last in ("a", "an") or (part[:1].isupper() and last[-1].isalnum()):
                 continue  # "an ____ and statesman"; "Florida A&M ____"
+            counted = last.isdigit() and not rules.year.fullmatch(last)  # "the Vale 12 ____"
+            if text[0].isalpha() and (counted or re.fullmatch(r'"[A-Z].*"', last)):
+                continue
+            if rules.abbreviation.fullmatch(f"{text}."):
+                continue
             if rules.care["most"].search(body[: span.start()]):
                 continue  # "the largest city in ____"
             if re.match(r"[A-Z]+-[a-z]", text) or (
@@ -170,11 +178,13 @@ class Questions(Descriptions):
         if not before.startswith((" ", ",")):
             before = " " + before
         care = ("compass", "landform", "prefixed", "formal")
-        short = (rules.care[each].sub("", text) for each in care)
+        short = [rules.care[each].sub("", text) for each in care]
+        short += [re.sub(r"^(\S+ \S.*?) of .*", r"\1", text)] if asked == blank["person"] else []
         answers = (text, *filter(None, short), self.short(text))  # "Greek": "Ancient Greek"
         answers = tuple(dict.fromkeys(answers))
         on = rules.care["on"].fullmatch(asked) and before.endswith(" in ")
-        if asked and not on and not LISTED.match(after) and self.rng.random() < 0.75:
+        clause = rules.care["clause_on"].search(f"{before}{phrases['gap']}{after}")
+        if asked and not (on or clause or LISTED.match(after)) and self.rng.random() < 0.75:
             question = self.sentence(f"{subject}{before}{asked}{after}?")
             return Item(question, answers, (page,), "asked")
         if (before + after).count('"') % 2:

@@ -358,6 +358,8 @@ class Episode(EpisodeState):
             self.turns.append(Turn(*opened, calls, results, parts, reward))
             self.phase = "act"
             self.contexts.retire_pages()
+            if (limit := self._rules.context_tokens) is not None:
+                self.contexts.forget(limit, TOKEN_COUNTERS[self._rules.token_counter])
         else:
             outcome = Outcome(self, opened, calls, results, end)
             self._finish(outcome, opened, calls, results, end)

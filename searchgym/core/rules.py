@@ -35,11 +35,11 @@ def _exact_match() -> Reward:
 LEAST: Mapping[str, int] = {
     "k": 1, "max_turns": 1, "max_queries": 0, "max_parallel": 1, "max_chars": 1, "max_tokens": 1,
     "max_action_chars": 1, "snippet_chars": 1, "page_chars": 1, "page_stub_chars": 1,
-    "max_retries": 0, "max_tasks": 1,
+    "max_retries": 0, "max_tasks": 1, "context_tokens": 1,
 }  # fmt: skip
 """Whole numbers among the rules and an environment's options, and the least each may be."""
 NONE_ALLOWED = frozenset(
-    {"max_queries", "max_tokens", "snippet_chars", "page_stub_chars", "max_tasks"}
+    {"max_queries", "max_tokens", "snippet_chars", "page_stub_chars", "max_tasks", "context_tokens"}
 )
 SWITCHES = ("judge", "may_abstain", "one_search")
 EXECUTOR, PLANNER = "executor", "planner"
@@ -129,6 +129,9 @@ class RuleOptions:
     page_stub_chars: int | None = None
     """Number of characters that replace a page after it was shown in full for one turn (ASearcher's
     two-level observation); ``None`` keeps pages in full."""
+    context_tokens: int | None = None
+    """Number of tokens, as ``token_counter`` counts them, beyond which a context's oldest turns are
+    hidden; its instructions, its question and its newest turn stay. ``None``: nothing is."""
     judge: bool = False
     delegate: bool | Mapping[str, Mapping[str, Any]] = False
     """True: sub-tasks may be handed to an ``"executor"``. A table: to these roles, by name, each
@@ -155,7 +158,7 @@ class Rules(RuleOptions):
     def __post_init__(self) -> None:
         check_numbers(self)
         check_delegate(self.delegate, [tool.name for tool in self.tools])
-        if self.max_tokens is not None and self.token_counter not in TOKEN_COUNTERS:
+        if (self.max_tokens or self.context_tokens) and self.token_counter not in TOKEN_COUNTERS:
             known = ", ".join(TOKEN_COUNTERS)
             raise CardError(f"unknown token_counter {self.token_counter!r}; known: {known}")
         if self.instructions is not None:

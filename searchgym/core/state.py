@@ -7,6 +7,7 @@ of its own. Nothing is ever removed from the record.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from ..dialects.base import Dialect, View, get_dialect
@@ -118,6 +119,26 @@ class Contexts:
                 del self._stubs[position]
                 self._hide(position)
                 self._insert_stub(position, segment, stub)
+
+    def forget(self, limit: int, count: Callable[[str], int]) -> None:
+        """Hide the active context's oldest turns until at most ``limit`` tokens are visible; what
+        stands before the first turn, and the newest turn, stay."""
+        turns: list[list[int]] = []
+        left = limit
+        for position in self._where[self._stack[-1]]:
+            segment = self.segments[position]
+            if segment.visible:
+                left -= count(segment.text)
+                if segment.author == "policy":
+                    turns.append([])
+                if turns:
+                    turns[-1].append(position)
+        for turn in turns[:-1]:
+            if left >= 0:
+                return
+            for position in turn:
+                left += count(self.segments[position].text)
+                self._hide(position)
 
     def _answered_since(self, position: int) -> bool:
         context = self.segments[position].context

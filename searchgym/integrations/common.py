@@ -39,7 +39,8 @@ def one_row(env: SearchEnv, *, draws: bool = False) -> None:
         )
     rules = env.rules
     edits = {"page_stub_chars": rules.page_stub_chars is not None, "judge": rules.judge,
-             "delegate": bool(rules.delegate)}  # fmt: skip
+             "delegate": bool(rules.delegate),
+             "context_tokens": rules.context_tokens is not None}  # fmt: skip
     for name, on in edits.items():
         if on:
             raise CardError(

@@ -18,6 +18,7 @@ from ..plugins import Registry
 from ..types import ToolSpec
 from .base import FunctionTool, Tool, Toolbox, ToolContext, ToolProtocol, require_answers
 from .decoy import decoys
+from .memory import MemoryTool, notes_of, with_notes
 from .retrieval import AccessTool, SearchTool
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
     "TOOLS",
     "AccessTool",
     "AskUser",
+    "MemoryTool",
     "SearchTool",
     "Tool",
     "ToolContext",
@@ -35,6 +37,8 @@ __all__ = [
     "decoys",
     "make_tool",
     "make_toolbox",
+    "notes_of",
+    "with_notes",
 ]
 
 _GRAPH = "searchgym.tools.graph:"

@@ -6,6 +6,7 @@ from .hops import hop_of as hop_of
 from .hops import hops_of as hops_of
 from .hops import start_of as start_of
 from .hops import walked as walked
+from .note_taker import NoteTaker as NoteTaker
 from .quoting_oracle import QuotingOracle as QuotingOracle
 from .self_writing_oracle import SelfWritingOracle as SelfWritingOracle
 from .supporting_oracle import SupportingOracle as SupportingOracle

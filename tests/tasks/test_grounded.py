@@ -75,6 +75,7 @@ def test_titles_that_are_no_names_make_no_trouble(title: str) -> None:
         ("Moor House", "Moor House is a building. It stands on a block formed by Vale Avenue, Odda "
          "Lane and Ryde Street.", {"founder": None}),
         ("Moor", "Moor is an album released by Old Vale Records in 1990.", {"performer": None}),
+        ("Moor", "Moor is a film released by Vale Entertainment.", {"label": None}),
         ("Moor", "Moor is a play. It premiered on Broadway in 1949.", {"network": None}),
         ("Moor", "Moor is a musical with lyrics by Tom Reed, and a book by Ann Lee.",
          {"author": None}),
@@ -293,6 +294,8 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
         "Dun": "Dun is the largest port of the eastern coast by people on the island of Ryde and "
         "at the 2022 census had a population of 592,713, of whom a part was born abroad.",
         "Theod": "Theod was the king of the small coastal people of Ryde from 418 to 451 and more.",
+        "Ann Lee": "Ann Lee is a Danish director of the harbour.",
+        "Heath": "Heath is an old harbour film that was directed by Ann Lee in the long winter.",
         "Fenn": "Fenn is a small city that was founded in 1886, and in its long time won fairs.",
         "Tarn": "Tarn is a low and windy valley beside Ryde River, where few people speak "
         "Ancient Greek, today.",
@@ -311,6 +314,8 @@ def test_gaps_fit_their_nouns_and_numbers_stay_whole() -> None:
     assert found["Theod"]
     assert not any("how many" in question.lower() for question in found["Theod"])
     assert not any("owned" in question for question in found["Ostra"])
+    assert found["Heath"]
+    assert not any("directed by which" in question for question in found["Heath"])
     assert found["Fenn"]
     assert not any("what year" in question for question in found["Fenn"])
     assert found["Dun"]

@@ -165,7 +165,8 @@ class Questions(Descriptions):
             asked = ""
         elif named and named.group:
             noun, bare = self.noun(named), re.sub(r"\b[Tt]he $", "", before)
-            fits = re.search(phrases["before_page"], bare) and noun not in before.split()[-4:]
+            near = any(word.startswith(noun[:6]) for word in before.split()[-4:])  # "directed by"
+            fits = re.search(phrases["before_page"], bare) and not near
             fits = fits and (" " in text or self.pages.related(page, named))
             fits = fits and (named.group != "work" or before.endswith('"'))  # an album of a band
             asked = blank["page"].format(k=noun) if fits else ""

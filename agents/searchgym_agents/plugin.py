@@ -37,7 +37,7 @@ PLUGIN = Plugin(
         f"searchgym_agents.{name}"
         for name in (
             "asking audit candidate experts knower language_model methods reader service "
-            "synthesis".split()
+            "synthesis travel".split()
         )
     ),
     folders={"agents": HERE, "recipes": HERE / "methods"},

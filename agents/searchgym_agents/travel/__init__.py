@@ -1,0 +1,1 @@
+"""Trips to plan, after DeepTravel (arXiv 2509.21842): trains, hotels, places, hours, a budget."""

@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from packaging.version import VERSION_PATTERN, Version
+
 from searchgym import __version__
 from searchgym.rl.recipe_files import recipe_files
 from searchgym_agents.law import law
@@ -179,18 +181,24 @@ def write_source(folder: Path, *, run_notebooks: bool, versioned: bool = False) 
 
 def publish(site: Path, versions: Path, version: str = __version__) -> None:
     """Copy a site into a folder that holds one of each version, list them, newest first, where the
-    selector looks (``versions.json``), and let the folder's own page lead to the newest."""
+    selector looks (``versions.json``), and let the folder's own page lead to the newest. Folders
+    whose name is no version are left alone; raises ``ValueError`` if ``version`` is none."""
+    Version(version)
     shutil.rmtree(versions / version, ignore_errors=True)
     shutil.copytree(site, versions / version)
     names = sorted(
-        (page.parent.name for page in versions.glob("*/index.html")),
-        key=lambda name: [int(part) for part in re.findall(r"\d+", name)], reverse=True,
+        (page.parent.name for page in versions.glob("*/index.html") if _is_version(page.parent)),
+        key=Version, reverse=True,
     )  # fmt: skip
     listed = [{"version": name, "title": name, "aliases": []} for name in names]
     (versions / "versions.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     leads = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={names[0]}/">'
     page = f'<!doctype html>{leads}<a href="{names[0]}/">SearchGym {names[0]}</a>\n'
     (versions / "index.html").write_text(page, encoding="utf-8")
+
+
+def _is_version(folder: Path) -> bool:
+    return re.fullmatch(VERSION_PATTERN, folder.name, re.VERBOSE | re.IGNORECASE) is not None
 
 
 def main() -> None:

@@ -151,12 +151,17 @@ def test_a_notebook_that_installs_what_it_needs_has_a_badge() -> None:
 def test_sites_of_versions_stand_side_by_side_the_newest_first(tmp_path: Path) -> None:
     site, versions = tmp_path / "site", tmp_path / "versions"
     site.mkdir()
-    for version in ("0.9.0", "0.10.0", "0.2.1", "0.10.0"):
+    for name in ("latest", '9"><script>'):
+        (versions / name).mkdir(parents=True)
+        (versions / name / "index.html").touch()
+    for version in ("0.9.0", "0.10.0", "0.2.1", "0.10.0", "0.10.0rc1"):
         (site / "index.html").write_text(version, encoding="utf-8")
         build.publish(site, versions, version)
     listed = json.loads((versions / "versions.json").read_text(encoding="utf-8"))
-    assert [row["version"] for row in listed] == ["0.10.0", "0.9.0", "0.2.1"]
+    assert [row["version"] for row in listed] == ["0.10.0", "0.10.0rc1", "0.9.0", "0.2.1"]
     assert all(
         (versions / row["version"] / "index.html").read_text() == row["title"] for row in listed
     )
     assert 'url=0.10.0/"' in (versions / "index.html").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="Invalid version"):
+        build.publish(site, versions, "../out")

@@ -46,7 +46,7 @@ _LIMITS: Mapping[int, int] = {
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 0,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
-MAX_STEPS, SECONDS = 500_000, 30.0
+MAX_STEPS, SECONDS = 500_000, 120.0
 """Limits of a query: the steps take less than a second, so they end it on slow machines, too;
 the clock is for what is wrong with the machine."""
 _EVERY = 1_000

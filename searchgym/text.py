@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from html import escape
 from typing import Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -92,6 +93,12 @@ def printable(text: str) -> str:
 
 _JOINERS = "\u200c\u200d"
 """Invisible, but part of how words (Persian, Hindi) and emoji are written."""
+
+
+def unmarked(text: str) -> str:
+    """Write somebody's text as Markdown that shows it as it is: nothing in it is Markdown, HTML, or
+    the end of a table's cell."""
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", escape(printable(text), quote=False))
 
 
 def normalise_answer(text: str) -> str:

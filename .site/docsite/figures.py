@@ -29,6 +29,8 @@ from typing import Any, NamedTuple
 from searchgym.benchmark.reference_runs import load
 from searchgym.cards import catalog
 from searchgym.errors import EvaluationError, unknown
+from searchgym.evaluation.intervals import Interval
+from searchgym.evaluation.table import Column, ResultTable
 from searchgym.reports.findings import standings, tells
 from searchgym_agents.leaderboard.entries import expected_files
 
@@ -152,27 +154,21 @@ def ladder_table(folder: str, run: str, agent: str, beside: str, root: Path) -> 
         return _paired_table(stored, cells, agent, beside)
     gains = {g["rung"]: g for g in stored["gains"] if g["agent"] == agent}
     reference = next(iter(gains.values()))["reference"] if gains else ""
-    lines = [f"| rung | questions | F1 | {beside} | gain | transfer ratio |", "|---" * 6 + "|"]
+    rows = []
     names = [r["name"] for r in stored["rungs"]]
     real = [r["name"] for r in stored["rungs"] if r["kind"] == "real"]
     stands = standings(stored["table"], stored.get("contrasts", ()))
     for rung in [*names, *(g for g in gains if g not in names)]:
         mine, other, gain = cells.get((rung, agent)), cells.get((rung, beside)), gains.get(rung)
-        questions = mine["questions"] if mine else gain["gain"]["n"] if gain else 0
-        said = [
-            rung,
-            str(questions),
-            _bounds(mine) if mine else "",
-            f"{other['mean']:.3f}" if other else "",
-            _bounds(gain["gain"]) if gain else "",
-            "1"
-            if rung == reference
-            else _bounds(gain["ratio"])
-            if gain and gain["ratio"] and tells(stands, gain, real)
-            else "",
-        ]
-        lines.append("| " + " | ".join(said) + " |")
-    return "\n".join(lines)
+        ratio = gain["ratio"] if gain and gain["ratio"] and tells(stands, gain, real) else None
+        rows.append({
+            "rung": rung,
+            "questions": mine["questions"] if mine else gain["gain"]["n"] if gain else 0,
+            "F1": mine and _interval(mine), beside: other and other["mean"],
+            "gain": gain and _interval(gain["gain"]),
+            "transfer ratio": 1 if rung == reference else ratio and _interval(ratio),
+        })  # fmt: skip
+    return _markdown(rows)
 
 
 def _paired_table(
@@ -180,16 +176,20 @@ def _paired_table(
 ) -> str:
     """An agent's F1, the others' beside it, and its difference from one on the same questions."""
     others = list(dict.fromkeys(name for _, name in cells if name != agent))
-    head = ["rung", "questions", "F1", *others, f"difference from {beside}"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     gaps = {c["rung"]: c["difference"] for c in stored["contrasts"]
             if (c["agent"], c["other"]) == (agent, beside)}  # fmt: skip
-    for rung in [r["name"] for r in stored["rungs"]]:
-        mine, gap = cells[rung, agent], gaps[rung]
-        means = [f"{cells[rung, name]['mean']:.3f}" for name in others]
-        said = [rung, str(mine["questions"]), _bounds(mine), *means, _bounds(gap, "+")]
-        lines.append("| " + " | ".join(said) + " |")
-    return "\n".join(lines)
+    last = f"difference from {beside}"
+    return _markdown([
+        {"rung": rung, "questions": cells[rung, agent]["questions"],
+         "F1": _interval(cells[rung, agent]), **{o: cells[rung, o]["mean"] for o in others},
+         last: _interval(gaps[rung])}
+        for rung in (r["name"] for r in stored["rungs"])
+    ], last)  # fmt: skip
+
+
+def _markdown(rows: Sequence[Mapping[str, Any]], signed: str = "") -> str:
+    columns = tuple(Column(name, name, 3, signed=name == signed) for name in rows[0])
+    return ResultTable("", "", columns, tuple(rows)).markdown()
 
 
 def _figure(match: re.Match[str], stored: Mapping[str, Any]) -> str:
@@ -235,9 +235,8 @@ def _parts(place: str, count: int) -> Sequence[str]:
     return parts
 
 
-def _bounds(row: Mapping[str, Any], sign: str = "") -> str:
-    mean, low, high = (format(row[key], f"{sign}z.3f") for key in ("mean", "low", "high"))
-    return f"{mean} [{low}, {high}]"
+def _interval(row: Mapping[str, Any]) -> Interval:
+    return Interval(row["mean"], row["low"], row["high"], row.get("n", 0), "")
 
 
 def _line(text: str, at: int) -> int:

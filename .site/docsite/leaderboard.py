@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from html import escape
+from typing import Any
 
 from searchgym.cards import cards
+from searchgym.evaluation.table import Column, ResultTable
 from searchgym.scoring.metrics import label
-from searchgym.text import printable
+from searchgym.text import unmarked
 from searchgym_agents.leaderboard.entries import Entry, entries, ordered
 
 
@@ -22,23 +22,25 @@ def markdown(rows: Sequence[Entry] | None = None) -> str:
         here = [row for row in rows if row.set == name]
         shown = {metric: places for metric, places in _PLACES.items()
                  if metric != "reward" or here[0].metric == metric}  # fmt: skip
-        head = ["method", *(label(metric) for metric in shown), "questions", "seeds", "date",
-                "version", "run"]  # fmt: skip
-        lines = [f"### {_text(name)}", "", _line(head), "|" + "---|" * len(head)]
+        columns = (
+            Column("method", "method"), *(Column(m, label(m), n) for m, n in shown.items()),
+            *(Column(name, name) for name in ("questions", "seeds", "date", "version", "run")),
+        )  # fmt: skip
+        lines: list[dict[str, Any]] = []
         for row in here:
-            about = [str(row.seeds), row.date or "–", row.version, row.run]
             asked = f"{row.questions:,}"
             if (row.questions, row.version) != (here[0].questions, here[0].version):
                 asked += " †"
-            lines.append(_line([
-                _text(row.method) + (" (ceiling)" if row.ceiling else ""),
-                *(_bounds(row, metric, places) for metric, places in shown.items()),
-                f"{asked}{f' ({_text(row.note)})' if row.note else ''}",
-                *map(_text, about),
-            ]))  # fmt: skip
-        parts.append("\n".join(lines))
+            lines.append({
+                **row._asdict(), **row.scores,
+                "method": row.method + (" (ceiling)" if row.ceiling else ""),
+                "questions": f"{asked}{f' ({row.note})' if row.note else ''}",
+            })  # fmt: skip
+        parts.append(
+            f"### {unmarked(name)}\n\n{ResultTable('', '', columns, tuple(lines)).markdown()}"
+        )
     commands = {row.run: row.command for row in rows if row.command}
-    told = [f"**{_text(r)}**\n\n```\n{command}\n```" for r, command in sorted(commands.items())]
+    told = [f"**{unmarked(r)}**\n\n```\n{command}\n```" for r, command in sorted(commands.items())]
     return "\n\n".join([*parts, "### Commands", *told]) + "\n"
 
 
@@ -51,32 +53,20 @@ def _kind(name: str) -> tuple[int, str]:
 
 def _summary(rows: Sequence[Entry], sets: Sequence[str]) -> str:
     """A line a set: the best mean, the rules' and the ceiling, each with its questions."""
-    head = ["set", "metric", "best mean", "method", "rules", "oracle (ceiling)"]
-    lines = [_line(head), "|" + "---|" * len(head)]
+    head = ("set", "metric", "best mean", "method", "rules", "oracle (ceiling)")
+    told = []
     for name in sets:
         here = [row for row in rows if row.set == name]
         methods = [r for r in here if not r.ceiling and r.verified and r.metric in r.scores]
         rules = next((r for r in methods if r.method == "rules"), None)
         ceiling = next((r for r in here if r.ceiling), None)
-        cells = [f"{_bounds(r, r.metric, 2)}, n = {r.questions:,}" if r else "–"
-                 for r in (methods[0] if methods else None, rules, ceiling)]  # fmt: skip
-        method = _text(methods[0].method) if methods else "–"
-        lines.append(_line([_text(name), label(here[0].metric), cells[0], method, *cells[1:]]))
-    return "\n".join(lines)
+        best = methods[0] if methods else None
+        means = [r and f"{Column('', '', 2).text(r.scores.get(r.metric))}, n = {r.questions:,}"
+                 for r in (best, rules, ceiling)]  # fmt: skip
+        cells = (name, label(here[0].metric), means[0], best and best.method, *means[1:])
+        told.append(dict(zip(head, cells, strict=True)))
+    columns = tuple(Column(name, name) for name in head)
+    return ResultTable("", "", columns, tuple(told)).markdown()
 
 
 _PLACES = {"reward": 3, "f1": 3, "em": 3, "evidence_recall": 2, "searches": 2}
-
-
-def _bounds(row: Entry, metric: str, places: int) -> str:
-    """A mean and its interval, or a dash."""
-    return format(row.scores[metric], f".{places}f") if metric in row.scores else "–"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _text(text: str) -> str:
-    """A name of somebody's, to be read as it is: nothing in it is Markdown or HTML."""
-    return re.sub(r"([\\`*\[\]|])", r"\\\1", escape(printable(text), quote=False))

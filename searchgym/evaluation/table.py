@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import MissingExtraError
-from ..text import printable
+from ..text import printable, unmarked
 from ..utils.terminal import print_cells
 from .intervals import Interval
 from .metrics import limits
@@ -140,6 +140,17 @@ class ResultTable:
             f'<table><caption style="text-align:left">{escape(f"{self.title}{self.note}")}'
             f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
+
+    def markdown(self) -> str:
+        """A table for the pages of a documentation, in whose texts nothing is markup."""
+
+        def text(column: Column, value: Any) -> str:
+            told = column.text(value)
+            return unmarked(told) if isinstance(value, str) else told
+
+        rows = [[text(c, row.get(c.key)) for c in self.columns] for row in self.rows]
+        head, *lines = (f"| {' | '.join(r)} |" for r in ([c.label for c in self.columns], *rows))
+        return "\n".join([head, "|" + "---|" * len(self.columns), *lines])
 
     def csv(self) -> str:
         """The table as CSV; an estimate becomes three columns."""

@@ -8,7 +8,6 @@ matter are those of the hub's documentation of dataset and model cards.
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import shutil
@@ -26,7 +25,7 @@ from ..errors import DataError
 from ..evaluation.formats import row
 from ..storage.files import parse_json, write_whole
 from ..tasks.records import task_to_dict
-from ..text import printable
+from ..text import unmarked
 from ..types import Task
 
 LICENCES = {
@@ -152,7 +151,9 @@ def write_agent(folder: Path, source: Path, licence: str = UNSAID) -> int:
         )
     else:
         use = f"`searchgym eval SearchQA-v0 -a {source.name}`"
-    told = "".join(f"\n| {name} | {_cell(how[name])} |" for name in _TOLD if name in how)
+    told = "".join(
+        f"\n| {name} | {unmarked(str(how[name])[:200])} |" for name in _TOLD if name in how
+    )
     about = f"""
 A search agent of {parameters:,} parameters, trained with searchgym {version("searchgym")}.
 
@@ -189,11 +190,6 @@ def _weights(file: Path) -> tuple[int, dict[str, Any]]:
         raise DataError(f"{file} cannot be read as weights: {error}") from error
     meta = said.get("meta") if isinstance(said, dict) else None
     return sum(sizes), meta if isinstance(meta, dict) else {}
-
-
-def _cell(said: Any) -> str:
-    """What a file says as a cell of a table: no markup."""
-    return html.escape(printable(str(said)[:200])).replace("|", "&#124;")
 
 
 def _data(

@@ -165,7 +165,7 @@ def _calls(trip: plans.Trip, steps: list[Step], title: str) -> list[dict[str, An
         row = plans.found(trip, step)
         assert row is not None
         args = {
-            "train": {"start": row.get("start"), "end": row.get("end")},
+            "train": {"start": row.get("start")},
             "hotel": {"city": row.get("city")},
             "visit": {"name": step.name, "city": row.get("city")},
         }[step.kind]  # fmt: skip

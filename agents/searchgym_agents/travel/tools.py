@@ -55,21 +55,21 @@ def _shown(rows: list[dict[str, Any]], lines: list[str], none: str) -> ToolResul
 
 
 class Trains(TravelTool):
-    """Trains from one city to another."""
+    """Trains that leave a city."""
 
     registered = "tool:trains"
     spec = _spec(
-        "trains", "List the trains from one city to another, day by day. Not all cities have one.",
-        start="The city in which they start.", end="The city to which they go.",
+        "trains", "List the trains that leave a city, day by day, and where they go.",
+        start="The city in which they start.",
     )  # fmt: skip
 
     def use(self, args: Mapping[str, Any], state: Any) -> ToolResult:
-        rows = _named(state["trains"], start=args["start"], end=args["end"])
+        rows = _named(state["trains"], start=args["start"])
         lines = [
             f"day {r['day']} | {r['train']} | {r['start']} {clock(r['leaves'])} - {r['end']} "
             f"{clock(r['arrives'])} | {money(r['price'])}" for r in rows
         ]  # fmt: skip
-        return _shown(rows, lines, "There is no direct train.")
+        return _shown(rows, lines, "No train is known there.")
 
 
 class Hotels(TravelTool):

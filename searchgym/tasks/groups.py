@@ -28,7 +28,7 @@ from .context import (
     pick,
 )
 from .draft import Draft, Rows, Sketch, family, operation
-from .wording import PEOPLE, Voice, capitalised, plural_description
+from .wording import PEOPLE, Voice, capitalised, passive, plural_description, split_description
 
 MOST_INVERSE = 2
 """Subjects are found by searching their common object, whose own page takes one of three places."""
@@ -123,20 +123,24 @@ HOW_MANY = Phrases(
     ),
 )
 _THERE = (" are there?", " were there?")
-_CLAUSE = re.compile(r" (?:that|who) (?!the |[A-Z])")
-_HEAD = re.compile(r"How many [\w -]+")
+_CLAUSE = re.compile(r"(?:that|who) (?!the |[A-Z])")
+_PART = re.compile(r"of (?!which|whom)")
 MOST_COUNTED = 12
 
 
 def how_many(ctx: Context, voice: Voice, group: FactGroup) -> str:
     """A question for the number of members; "How many people founded X?" in connected prose."""
-    text = voice.pick(HOW_MANY)
-    text = capitalised(text.replace("{g}", describe_group(ctx, voice, group)))
-    clause = _CLAUSE.search(text) if ctx.schema.prose and text.endswith(_THERE) else None
-    if clause is None or not _HEAD.fullmatch(text, 0, clause.start()):
-        return text
-    rest = text[clause.end() :].removesuffix(" there?").removesuffix(" are").removesuffix(" were")
-    return f"{text[: clause.start()]} {rest}?"
+    form, told = voice.pick(HOW_MANY), describe_group(ctx, voice, group)
+    parts = split_description(f"the {told}")
+    if not ctx.schema.prose or parts is None or not form.endswith(_THERE):
+        return capitalised(form.replace("{g}", told))
+    (head, rest), be = parts, form.split()[-2]
+    if _CLAUSE.match(rest):
+        return f"How many {head} {rest.partition(' ')[2]}?"
+    if verb := passive(rest):
+        return f"How many {head} {be if verb == 'is' else 'were'} {rest}?"
+    end = f"{rest} {be} there" if _PART.match(rest) else f"{be} there {rest}"
+    return f"How many {head} {end}?"
 
 
 @family(same_answer=0.3)

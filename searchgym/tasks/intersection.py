@@ -67,6 +67,10 @@ _CLAUSES = Phrases(
 )
 
 
+_OF_ONE = re.compile(r"\} \w+s\b")
+"""A verb of one thing behind a slot: "where {s} lives"."""
+
+
 class Constraint(NamedTuple):
     """``step`` leads from ``known`` to the answer; ``candidates`` are all it could lead to."""
 
@@ -102,8 +106,7 @@ def intersection(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | N
     kind = ctx.schema.types[int(ctx.world.type_of[answer])]
 
     def render(voice: Voice) -> str:
-        parts = []
-        clauses = []
+        parts, clauses, told = [], [], []
         for path in paths:
             step = path.steps[-1]
             phrase = voice.phrase(step, nested=len(path.steps) > 1)
@@ -112,6 +115,12 @@ def intersection(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | N
             rest = clause(phrase, kind.noun)
             if rest is not None:
                 clauses.append(rest.replace("{o}", known).replace("{s}", known))
+                told.append((rest, known))
+        if ctx.schema.prose and len(clauses) == len(parts) == 2:  # "was founded by both A and B"
+            (rest, one), (other, two) = told
+            if rest == other and not _OF_ONE.search(rest):
+                clauses = [re.sub(r"\{[os]\}", lambda _: f"both {one} and {two}", rest)]
+                parts = parts[:1]
         if ctx.schema.prose:
             who = "person" if voice.person(kind.name) else kind.noun
             clauses = [finite(rest, who) for rest in clauses]

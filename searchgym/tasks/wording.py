@@ -30,12 +30,13 @@ _STATES = re.compile(r"^(?:located|based|headquartered|situated|found|native|twi
 _FINITE = {"starring": "stars", "featuring": "features"}
 _DESCRIPTION = re.compile(
     r"^(?:the|an?) (?P<head>(?:[\w-]+ ){0,2}?[\w-]+) (?P<rest>(?:"
-    r"that|which|who|whom|whose|where|of|in|on|at|by|for|from|with|to|about|along|into|since|"
+    r"that|which|who|whom|whose|where|of|in|on|at|by|for|from|with|to|about|along|into|since|through|under|"
     rf"native|sovereign|starring|featuring|{_PARTICIPLE}) .*)$"
 )
 _RELATIVE = re.compile(r"^(?:that|which|who) (?!\{[so]\})")
 _PASSIVE = re.compile(rf"^{_PARTICIPLE} (?:by|in|at|on|after|to|from|for|as|under|near|with) ")
-_PLURALS = {"person": "people", "child": "children", "man": "men", "woman": "women"}
+_PLURALS = {"person": "people", "child": "children", "man": "men", "woman": "women",
+            "alumnus": "alumni"}  # fmt: skip
 _UNCHANGED = ("series", "species", "alumni")
 
 
@@ -90,8 +91,12 @@ def finite(rest: str, noun: str) -> str:
         return f"{who} {_FINITE[first]} {after}"
     if first == "with":
         return f"{who} has {after}"
-    was = _PASSIVE.match(rest) and not _STATES.match(rest)
-    return f"{who} {'was' if was else 'is'} {rest}"
+    return f"{who} {passive(rest) or 'is'} {rest}"
+
+
+def passive(rest: str) -> str:
+    """The verb before a clause without one, "was" before "directed by …"; "" if that has one."""
+    return "is" if _STATES.match(rest) else "was" if _PASSIVE.match(rest) else ""
 
 
 def indefinite(phrase: str) -> str:
@@ -109,7 +114,9 @@ def plural_description(phrase: str) -> str | None:
 
 
 def plural(noun: str) -> str:
-    """English plural of a noun phrase whose head comes last."""
+    """English plural of a noun phrase whose head comes last, or of two that "or" joins."""
+    if " or " in noun:
+        return " or ".join(map(plural, noun.split(" or ")))
     first, _, last = noun.rpartition(" ")
     if last in _PLURALS:
         last = _PLURALS[last]

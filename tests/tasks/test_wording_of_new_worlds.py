@@ -45,6 +45,10 @@ FLAWS = {
     "company asked what company it is": r"What (sort|kind) of company is the company",
     "jury that looks": r"\bjury\b",
     "person of whom a person is": r"of whom .* is an? (child|parent|grandchild|grandparent)\b",
+    "clause in the middle of a count": r"^How many [a-z -]+ (that|where|by|in|with) .* there\?$",
+    "one plural of two": r"\b(mother|grandmother|son|grandson) or \w+s\b",
+    "plural of a preposition": r"\b(throughs|unders|alumnuses)\b",
+    "clause said twice": r"\b((is|was) \w+ (by|to|in)) [A-Z][\w' &-]* and \1 [A-Z]",
     "slot left open": r"[{}]",
 }
 ORDINARY = {  # what each pattern takes for a flaw, and what it must let through
@@ -54,6 +58,15 @@ ORDINARY = {  # what each pattern takes for a flaw, and what it must let through
     "from a group": ("From the awards that A won, which is newer?", "From where is A?"),
     "album that is played or sold": ("the album that was sold by A", "the album released by A"),
     "person of whom a person is": ("the person of whom A is a child", "Of whom is A a child?"),
+    "clause in the middle of a count": (
+        "How many awards won by A are there?",
+        "How many awards are there that A won?",
+    ),
+    "one plural of two": ("the mother or fathers of A", "the mothers or fathers of A"),
+    "clause said twice": (
+        "Which was led by A and was led by B?",
+        "Which was led by A and was owned by B?",
+    ),
     "first of firsts": ("which was first awarded last?", "When was A first awarded?"),
 }
 RELATIVE = re.compile(r"\b(that|which|who|whom|whose|where)\b")

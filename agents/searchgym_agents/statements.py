@@ -169,14 +169,6 @@ class StatementAgent:
             "form": np.zeros((WORDS, len(FORMS))), "column": np.zeros((WORDS, COLUMNS)),
             "overlap": np.full(1, 3.0),
         })  # fmt: skip
-        self._filled: dict[tuple[str, str], Filled] = {}
-
-    def filled(self, question: str, description: str) -> Filled:
-        """Candidates of a question over the tables that a tool describes."""
-        key = question, description
-        if key not in self._filled:
-            self._filled[key] = _fill(question, description)
-        return self._filled[key]
 
     def logits(self, q: Filled) -> NDArray[np.float64]:
         """(N,) scores."""
@@ -195,14 +187,16 @@ class StatementAgent:
         if said:
             return Answer(answer_of(said[-1]))
         described = next(t.description for t in request.tools if t.name == "sql")
-        q = self.filled(read_state(request).question, described)
+        q = filled(read_state(request).question, described)
         if not q.statements:
             return Answer(ABSTAIN)
         best = q.statements[int(np.argmax(self.logits(q)))]
         return Call("sql", {"query": best.sql})
 
 
-def _fill(question: str, description: str) -> Filled:
+@lru_cache(maxsize=2_048)
+def filled(question: str, description: str) -> Filled:
+    """Candidates of a question over the tables that a tool describes."""
     made = statements(question, tables_of(description))
     read = read_question(question)
     pairs = zip(read.words.stem, read.in_mention, strict=True)
@@ -231,7 +225,7 @@ def answer_of(shown: str) -> str:
 
 def train(
     env: SearchEnv, seed: int = 0, *, steps: int = 400, questions: int = 32, group: int = 16,
-    rate: float = 2.0,
+    rate: float = 2.0, paid: dict[tuple[str, str], float] | None = None,
 ) -> StatementAgent:  # fmt: skip
     """Train a policy on an environment's questions and its reward.
 
@@ -242,9 +236,10 @@ def train(
         questions: Questions of an update.
         group: Statements sampled for each.
         rate: Step size.
+        paid: What statements earned in this environment so far, by (task, statement); filled.
     """
     agent, rng = StatementAgent(), stream(seed, "statements")
-    paid: dict[tuple[str, str], float] = {}
+    paid = {} if paid is None else paid
     described = next(t.description for t in env.rules.tools if t.name == "sql")
     grad = {name: np.zeros_like(value) for name, value in agent.weights.items()}
     for _ in range(steps):
@@ -252,7 +247,7 @@ def train(
             value[:] = 0
         for place in rng.integers(len(env.tasks), size=questions):
             task = env.tasks[int(place)]
-            q = agent.filled(task.question, described)
+            q = filled(task.question, described)
             if not q.statements:
                 continue
             logits = agent.logits(q)

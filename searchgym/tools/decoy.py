@@ -14,6 +14,7 @@ from typing import Any, Self
 from ..errors import CardError
 from ..types import ToolResult
 from .base import Tool, ToolContext
+from .registry import make_tool
 
 _NAMES = (
     "{}_plus", "quick_{}", "{}_archive", "smart_{}", "global_{}", "{}_lite", "deep_{}", "{}_beta",
@@ -48,8 +49,6 @@ class DecoyTool(Tool):
 
     def bind(self, context: ToolContext) -> Self:
         """A copy that looks like the tool as ``context`` binds it."""
-        from . import make_tool
-
         real = make_tool(self.of, context).spec
         again, form = divmod(self.number, len(_NAMES))
         name = _NAMES[form].format(real.name) + (f"_{again + 1}" if again else "")

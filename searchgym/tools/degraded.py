@@ -19,6 +19,7 @@ from ..objects import is_number
 from ..seeding import derive
 from ..types import OWN_ACTIONS, Failure, ToolCall, ToolResult
 from .base import Tool, ToolContext, ToolProtocol
+from .registry import make_tool
 
 
 class Dials(NamedTuple):
@@ -93,8 +94,6 @@ class DegradedTool(Tool):
 
     def bind(self, context: ToolContext) -> Self:
         """A copy around the tool as ``context`` binds it."""
-        from . import make_tool
-
         bound = copy.copy(self)
         bound.inner = make_tool(self.tool, context)
         bound.spec, bound.needs_task = bound.inner.spec, bound.inner.needs_task

@@ -12,6 +12,7 @@ from ..engines.recorded.engine import Mode, RecordedService
 from ..types import Failure, ToolCall, ToolResult
 from ..utils.trust import refuse
 from .base import Tool, ToolContext, ToolProtocol
+from .registry import make_tool
 
 
 class RecordedTool(Tool):
@@ -48,8 +49,6 @@ class RecordedTool(Tool):
 
     def bind(self, context: ToolContext) -> Self:
         """A copy that records the tool as ``context`` binds it."""
-        from . import make_tool
-
         refuse(f"the tool 'recorded', which opens {self.path!r}")
         bound = copy.copy(self)
         service = _Service(make_tool(self.tool, context), context, self.fingerprint)

@@ -13,7 +13,6 @@ from searchgym.scoring import score_answer
 from searchgym.tasks.families import make_family
 from searchgym.tasks.solver import Solver
 from searchgym.tasks.sql import KEYWORDS, literal, quoted, statement
-from searchgym.tools.sql import FactDatabase
 from searchgym.types import GraphEdge, GraphNode, ReasoningGraph, Task
 from searchgym.worlds import Tables
 
@@ -26,7 +25,7 @@ def env() -> SearchEnv:
 
 
 def rows(env: SearchEnv, query: str) -> list[str]:
-    database: FactDatabase = env.toolbox.tools["sql"].database  # type: ignore[attr-defined]
+    database = env.toolbox.tools["sql"].database  # type: ignore[attr-defined]
     return ["; ".join(map(str, row)) for row in database.query(query, max_rows=100).rows]
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import searchgym
-from searchgym.core import Episode, EpisodeConfig, Rules, Trajectory, run_tools
+from searchgym.core import Episode, Trajectory, run_tools
 from searchgym.dialects import get_dialect
 from searchgym.engines import build_engine
 from searchgym.envs import step_info
@@ -38,28 +38,7 @@ from tests.kgs.random_graphs import generated
 from tests.small import CORPUS, TASKS
 
 from . import mine
-
-DIALECT = "json_tools+tools"
-SMALL = {"corpus": CORPUS, "tasks": TASKS}
-
-
-def context() -> ToolContext:
-    return ToolContext(CORPUS, build_engine("bm25", CORPUS))
-
-
-def begin(*tools: Any, dialect: str = DIALECT, seed: int = 1) -> tuple[Episode, Any]:
-    toolbox = make_toolbox(tools, context())
-    rules = Rules(
-        toolbox.specs(tuple(toolbox.tools)), dialect=dialect, max_turns=40,
-        needs_task=tuple(toolbox.needs_task),
-    )  # fmt: skip
-    return Episode(EpisodeConfig(TASKS[0], rules, seed, f"e{seed}")), toolbox
-
-
-def call(e: Episode, toolbox: Any, tool: str, **args: Any) -> str:
-    e.act(get_dialect(e.config.rules.dialect).render_action(Call(tool, args)))
-    run_tools([e], toolbox)
-    return "".join(map(str, e.turns[-1].results[0].parts)) if e.turns[-1].results else ""
+from .playing import DIALECT, SMALL, begin, call, context
 
 
 # --- how a tool is written ------------------------------------------------------------------------

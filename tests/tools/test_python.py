@@ -17,7 +17,7 @@ from searchgym.tools import python as python_module
 from searchgym.tools.python import PythonTool
 from searchgym.types import CallContext, Failure, ToolCall, ToolResult
 
-from .test_make_tool import begin, call, context
+from .playing import begin, call, context
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's means are Linux's")
 

@@ -18,7 +18,7 @@ from searchgym.types import Call, CallContext, Failure, ToolCall, ToolResult, To
 from searchgym.utils.trust import registered_only
 from tests.small import CORPUS
 
-from .test_make_tool import DIALECT, SMALL, begin, call, context
+from .playing import DIALECT, SMALL, begin, call, context
 
 ECHO = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 

@@ -49,12 +49,19 @@ FLAWS = {
     "one plural of two": r"\b(mother|grandmother|son|grandson) or \w+s\b",
     "plural of a preposition": r"\b(throughs|unders|alumnuses)\b",
     "clause said twice": r"\b((is|was) \w+ (by|to|in)) [A-Z][\w' &-]* and \1 [A-Z]",
+    "comparison that does not say of what": (
+        r"\b(more|most) recent\b|\b(is|are) (the )?(earlie|late)(r|st)\b|-running|-lived"
+    ),
     "slot left open": r"[{}]",
 }
 ORDINARY = {  # what each pattern takes for a flaw, and what it must let through
     "plural of a word that is no noun": ("How many country nexts to A?", "How many countries?"),
     "label put where none fits": ("Is the river the same with A?", "Is the river the same as B?"),
     "participle left bare": ("the book that is by A", "the book that was written by A"),
+    "comparison that does not say of what": (
+        "Which series is shorter-lived?",
+        "Which series has fewer episodes, A or B?",
+    ),
     "from a group": ("From the awards that A won, which is newer?", "From where is A?"),
     "album that is played or sold": ("the album that was sold by A", "the album released by A"),
     "person of whom a person is": ("the person of whom A is a child", "Of whom is A a child?"),

@@ -18,6 +18,7 @@ from ..errors import CardError
 from ..objects import is_number
 from ..seeding import derive
 from ..types import OWN_ACTIONS, Failure, ToolCall, ToolResult
+from ..utils.trust import refuse
 from .base import Tool, ToolContext, ToolProtocol
 from .registry import make_tool
 
@@ -66,7 +67,8 @@ class DegradedTool(Tool):
         cost_per_second: Cost of a slow call, per second.
 
     Raises:
-        CardError: a dial that is no probability, or a tool that is an action of its own.
+        CardError: a dial that is no probability, or a tool that is an action of its own; in a file
+            of others, ``sleep``.
     """
 
     registered = "degraded"
@@ -94,6 +96,8 @@ class DegradedTool(Tool):
 
     def bind(self, context: ToolContext) -> Self:
         """A copy around the tool as ``context`` binds it."""
+        if self.weather.sleep:
+            refuse("the tool 'degraded' with sleep=true, which waits")
         bound = copy.copy(self)
         bound.inner = make_tool(self.tool, context)
         bound.spec, bound.needs_task = bound.inner.spec, bound.inner.needs_task

@@ -76,3 +76,22 @@ def test_hostile_code() -> None:
                    tools=["search", {"use": "python", "cpu_seconds": 1}]).unwrapped  # fmt: skip
     counts = played(env, "python", "code", CODE, 150)  # type: ignore[arg-type]
     assert counts["ran"] > 60
+
+
+@pytest.mark.parametrize("name", ["SqlQA-v0", "ComputedQA-v0"])
+def test_a_fork_at_every_state_is_solved_and_leaves_the_episode_alone(name: str) -> None:
+    if name.startswith("Computed") and sys.platform != "linux":
+        pytest.skip("the kernel's means are Linux's")
+    family = "sql" if name.startswith("Sql") else "computed"
+    env = gym.make(f"searchgym/{name}", world={"entities": 600}, tasks={family: 9}).unwrapped
+    for seed in range(3):
+        env.reset(seed=seed)
+        said = env.oracle()  # type: ignore[attr-defined]
+        for action in ["nothing", *said]:
+            fork, before = env.fork(), env.snapshot()  # type: ignore[attr-defined]
+            for text in fork.oracle():
+                *_, info = fork.step(text)
+            assert info["outcome"]["em"] == 1.0
+            assert env.snapshot() == before  # type: ignore[attr-defined]
+            env.step(action)
+        assert env.episode.outcome().em == 1.0  # type: ignore[attr-defined]

@@ -83,17 +83,12 @@ class PythonTool(Tool):
         cost: float = 0.0,
     ) -> None:
         super().__init__(cost=cost)
-        if (
-            max_lines < 1
-            or memory < 64 * 2**20
-            or cpu_seconds < 1
-            or max_output < 1
-            or seconds <= 0
-        ):
+        enough = max_lines > 0 and memory >= 64 * 2**20 and max_output > 0 and seconds > 0
+        if not (enough and 1 <= cpu_seconds <= 60):
             raise CardError(
-                "max_lines, cpu_seconds and max_output are at least 1, memory at least 64 MiB, "
-                f"seconds above 0; got {max_lines=}, {memory=}, {cpu_seconds=}, {max_output=}, "
-                f"{seconds=}"
+                "max_lines and max_output are at least 1, cpu_seconds is 1 to 60, memory at least "
+                f"64 MiB, seconds above 0; got {max_lines=}, {memory=}, {cpu_seconds=}, "
+                f"{max_output=}, {seconds=}"
             )
         self.limits = {"memory": memory, "cpu_seconds": cpu_seconds, "max_lines": max_lines}
         self.max_output, self.seconds = max_output, seconds

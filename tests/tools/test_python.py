@@ -226,7 +226,13 @@ def test_without_the_kernels_means_it_is_not_made(monkeypatch: Any) -> None:
         with pytest.raises(CardError, match="lock it in") as raised:
             make_tool("python", context())
         assert why in str(raised.value)
-    for wrong in ({"memory": 10}, {"cpu_seconds": 0}, {"max_lines": 0}, {"seconds": 0}):
+    for wrong in (
+        {"memory": 10},
+        {"cpu_seconds": 0},
+        {"cpu_seconds": 90},
+        {"max_lines": 0},
+        {"seconds": 0},
+    ):
         with pytest.raises(CardError, match="at least"):
             PythonTool(**wrong)
 

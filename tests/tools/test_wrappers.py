@@ -226,4 +226,6 @@ def test_every_kind_of_tool_can_be_recorded(name: str, tmp_path: Path) -> None:
     with registered_only("a card"), pytest.raises(CardError, match="a card names the tool 'rec"):
         make_tool({"use": "recorded", "tool": name, "path": str(tmp_path / "y.db")}, there)
     assert not (tmp_path / "y.db").exists()
+    with registered_only("a card"), pytest.raises(CardError, match="which waits"):
+        make_tool({"use": "degraded", "tool": "calculator", "sleep": True}, there)
     assert {"degraded", "decoy", "recorded"} <= set(TOOLS.shipped)

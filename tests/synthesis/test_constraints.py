@@ -61,6 +61,14 @@ def test_questions_name_what_is_given_and_nothing_else(made):
             assert told if node.given else not (told and kind), (task.question, node)
 
 
+def test_clauses_nest_at_their_end(made):
+    waiting = r"that an? [\w ]+? (that|who|whose) .* (released|recorded|founded)\b(?! (by|in|on))"
+    assert re.search(waiting, "the album that a band that is from A recorded")
+    assert not re.search(waiting, "the album that was recorded by a band that is from A")
+    for task in made[2]:
+        assert not re.search(waiting + r"|\bis of \w+ of\b", task.question), task.question
+
+
 def test_the_same_seed_gives_the_same_tasks(made):
     world, _, tasks = made
     again = built(world.seed)[2] if tasks[0].question == built(0)[2][0].question else built(1)[2]

@@ -52,6 +52,8 @@ _WHAT = re.compile(r"^(?:What|Which) (?=(?:is|was) the \{n\})")
 _PLACED = frozenset({"located", "based", "headquartered", "native", "situated"})
 _DONE = frozenset({"made", "born", "won", "shot", "sold", "built", "sung"})
 _VERBS = {"starring": "stars", "featuring": "features", "with": "has"}
+_OF = re.compile(r"of \w+ of ")
+"""The rest of "the country of citizenship of …", which is no clause."""
 MOST_CLAUSES = 5
 """Facts up to which a tree is told in one sentence."""
 
@@ -104,20 +106,25 @@ def _clauses(
             noun = ctx.noun(graph.nodes[other].value)
             more = listed(_clauses(ctx, voice, graph, other, edge) or [""])
             known = f"{indefinite(f'the {noun}')} {more}".rstrip()
-        told.append(_clause(ctx, voice, edge, place).replace("{k}", known))
+        named = bool(_text(ctx, graph, other))
+        told.append(_clause(ctx, voice, edge, place, named).replace("{k}", known))
     return told
 
 
-def _clause(ctx: Context, voice: Voice, edge: Edge, place: int) -> str:
-    """A fact as a clause after the noun of the node at ``place``, with {k} for the other end."""
+def _clause(ctx: Context, voice: Voice, edge: Edge, place: int, named: bool) -> str:
+    """A fact as a clause after the noun of the node at ``place``, with {k} for the other end: at
+    the end of the clause, if it can be, where more is said of what is not ``named``."""
     about = ctx.prop(edge.fact.property)
     node = edge.fact.subject if place == edge.subject else edge.fact.object
     noun = ctx.noun(node)
     options = voice.options(about.inverse if place == edge.subject else about.noun)
     told = [told for option in options if (told := clause(option, noun)) is not None]
+    told = [t for t in told if not _OF.match(t)]
     link = "who" if noun in PEOPLE else "that"
-    told = [t for t in told if t.split()[0] in _RELATIVE] or [_joined(link, t) for t in told]
-    told = told or [f"{link} is {option}" for option in options]
+    whole = [t for t in told if t.split()[0] in _RELATIVE]
+    both = (whole, [_joined(link, t) for t in told if t not in whole])
+    last = [[t for t in each if t.endswith("}") and not named] for each in both]
+    told = next(filter(None, (*last, *both)), [f"{link} is {option}" for option in options])
     return _slot(voice.pick(Phrases(tuple(told), tuple(told))))
 
 

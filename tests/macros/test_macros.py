@@ -51,7 +51,7 @@ def test_macro_actions_lead_to_all_that_can_be_earned(family: str) -> None:
             answers = [m for m in macros if isinstance(m.action, Answer)]
             if family == "travel":
                 rest = [m for m in macros if m not in answers]
-                chosen = (rest or answers)[0]
+                chosen = rest[0] if rest else kinds["plan"]
             else:
                 last = task.answers[0]
                 right = [m for m in answers if m.action.text == last]  # type: ignore[union-attr]
@@ -91,10 +91,13 @@ def test_the_gradient_is_that_of_the_expected_reward() -> None:
     assert step[places[0]] == pytest.approx((value() - before) / 1e-6, rel=1e-4)
 
 
+@pytest.mark.contract
 def test_it_learns_and_its_weights_come_back(tmp_path: Path) -> None:
-    rewards = [(agent, figures["reward"]) for agent, figures in train(env("service"), 1, updates=6)]
+    """From nothing: whoever draws macro-actions uniformly is hardly ever paid."""
+    rewards = [(agent, figures["reward"]) for agent, figures in train(env("service"), 1, updates=9)]
     agent = rewards[-1][0]
-    assert np.mean([r for _, r in rewards[-2:]]) > np.mean([r for _, r in rewards[:1]]) + 0.2
+    assert rewards[0][1] < 0.05
+    assert rewards[-1][1] > 0.4
     agent.save(tmp_path / "w.json")
     again = MacroAgent(weights=str(tmp_path / "w.json"))
     assert again.family == "service"

@@ -1,8 +1,8 @@
 """Trains agents over macro-actions: ``python -m searchgym_agents.macros ServiceQA-v0 --seeds 0 1``.
 
-Every ``--every`` updates the agent plays questions of the test split, greedily; each line of output
-is JSON. Weights go to ``OUT/ENV-SEED.json``, for ``searchgym eval ENV -s split=test -a
-macros=searchgym_agents.macros.policy:MacroAgent -s agent.weights=…``.
+Before it learns it draws macro-actions uniformly; every ``--every`` updates it plays the test
+split, greedily. Each line of output is JSON. Weights go to ``OUT/ENV-SEED.json``; ``searchgym eval
+ENV -a searchgym_agents.macros.policy:MacroAgent -s agent.weights=FILE`` plays with them.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def main() -> None:
     inner: Any = env
 
     def tested(agent: MacroAgent) -> float:
-        greedy = MacroAgent(agent.family, agent.weights)
-        result = evaluate(greedy, test, tasks=test.tasks[: args.questions])  # type: ignore[attr-defined]
+        result = evaluate(agent, test, tasks=test.tasks[: args.questions])  # type: ignore[attr-defined]
         return result.means["reward"].mean
 
-    start = MacroAgent(inner.tasks[0].family)
+    start = MacroAgent(inner.tasks[0].family, seed=0)  # without weights, draws uniformly
     print(json.dumps({"env": args.env, "episodes": 0, "test": tested(start)}), flush=True)
     for seed in args.seeds:
         for agent, figures in train(inner, seed, updates=args.updates):
             if figures["update"] % args.every == 0 or figures["update"] == args.updates:
-                shown = {"env": args.env, "seed": seed, **figures, "test": tested(agent)}
+                greedy = MacroAgent(agent.family, agent.weights)
+                shown = {"env": args.env, "seed": seed, **figures, "test": tested(greedy)}
                 print(json.dumps(shown), flush=True)
         agent.save(args.out / f"{args.env}-{seed}.json")
 

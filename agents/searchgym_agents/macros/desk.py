@@ -68,7 +68,7 @@ def read_desk(request: TurnRequest) -> Reading:
         macros.append(Macro("denied", Answer(f"{number} denied")))
         if money:
             macros.append(Macro("paid", Answer(f"{number} {money}")))
-    return Reading(features, macros or [Macro("give up", Answer("unknown"))])
+    return Reading(features, [*macros, Macro("give up", Answer("unknown"))])
 
 
 def _wish(said: str) -> tuple[str, str]:

@@ -101,7 +101,8 @@ class MacroAgent:
 
     def _act(self, request: TurnRequest) -> str:
         reading = self.reader(request)
-        kinds, places = [m.kind for m in reading.macros], places_of(reading.features)
+        macros = sorted(reading.macros, key=lambda m: m.kind)  # whose order tells nothing
+        kinds, places = [m.kind for m in macros], places_of(reading.features)
         shares = self.shares(kinds, places)
         if self.seed is None:
             taken = int(shares.argmax())
@@ -111,7 +112,7 @@ class MacroAgent:
         if self.choices is not None:
             chosen = _Choice(kinds, places, taken, shares)
             self.choices.setdefault(request.episode_id, []).append(chosen)
-        return get_dialect(request.dialect).render_action(reading.macros[taken].action)
+        return get_dialect(request.dialect).render_action(macros[taken].action)
 
     def shares(self, kinds: Sequence[str], places: NDArray[np.int64]) -> Floats:
         """Softmax of the sums of weights."""

@@ -1,4 +1,4 @@
-"""Macro-actions of TravelQA: what to look up, and the cheapest plan over what was shown."""
+"""Macro-actions of TravelQA: what to look up, and which plan over what was shown to answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from searchgym.types import Answer, Call, Search, TurnRequest
 
 from ..travel.plans import cheapest, minutes_of, written
+from ..travel.tasks import first_of_all
 from .history import History, between, read_history, tail
 from .policy import Macro, Reading
 
@@ -19,7 +20,7 @@ def read_trip(request: TurnRequest) -> Reading:
     home, _, where = head.partition(" days from ")[2].partition(" to ")
     wanted = between(rest, "I want to visit ", ". My").replace(" and ", ", ").split(", ")
     if not days.isdecimal():
-        return Reading(["always"], [Macro("give up", Answer("unknown"))])
+        return Reading(["always"], [Macro("give up", Answer("no plan"))])
     budget = _cents(rest.rpartition("My budget is ")[2])
     trip = _shown(seen, home, int(days), wanted, budget)
     ends = {row["end"] for row in trip["trains"] if row["start"] == home}
@@ -49,12 +50,18 @@ def read_trip(request: TurnRequest) -> Reading:
     best = cheapest(trip) if not missing and city in looked else None
     if best is not None:
         macros.append(Macro("plan", Answer(written(best[1]))))
+        if city in hotels:
+            macros.append(Macro("first", Answer(written(first_of_all(trip)))))
+    bare = cheapest({**trip, "wanted": []}) if city in looked else None
+    if bare is not None:  # a trip that visits nothing
+        macros.append(Macro("bare", Answer(written(bare[1]))))
+    macros.append(Macro("give up", Answer("no plan")))
     features = [
         "always", f"city {bool(city)}", f"plan {best is not None}",
         f"within {best is not None and best[0] <= budget}", f"others {min(len(others), 2)}",
         f"nights {min(len(nights), 2)}", f"missing {len(missing)}", f"hotels {bool(hotels)}",
     ]  # fmt: skip
-    return Reading(features, macros or [Macro("give up", Answer("unknown"))])
+    return Reading(features, macros)
 
 
 def _cents(price: str) -> int:

@@ -7,7 +7,7 @@ import importlib
 import io
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from importlib.util import find_spec
@@ -223,9 +223,16 @@ def _print_kind(title: str, rows: Rows, long: bool) -> None:
         console().print(f"[bold]{title} ({len(rows)})[/bold]")
         print_lines([(row["id"], row["summary"]) for row in rows])
     elif "turns" in rows[0]:  # environments: the summaries are what the short list is for
+        rows = [{**row, "tools": _few(row["tools"])} for row in rows]
         print_table(title, rows, [name for name in rows[0] if name != "summary"])
     else:
         print_table(title, rows)
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first names and how many more there are, so that a table keeps its other columns."""
+    more = f" +{len(names) - 2}" if len(names) > 2 else ""
+    return ", ".join(names[:2]) + more
 
 
 # --- show -----------------------------------------------------------------------------------------

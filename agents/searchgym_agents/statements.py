@@ -225,7 +225,7 @@ def answer_of(shown: str) -> str:
 
 def train(
     env: SearchEnv, seed: int = 0, *, steps: int = 400, questions: int = 32, group: int = 16,
-    rate: float = 2.0, paid: dict[tuple[str, str], float] | None = None,
+    rate: float = 0.3, paid: dict[tuple[str, str], float] | None = None,
 ) -> StatementAgent:  # fmt: skip
     """Train a policy on an environment's questions and its reward.
 
@@ -241,7 +241,9 @@ def train(
     agent, rng = StatementAgent(), stream(seed, "statements")
     paid = {} if paid is None else paid
     described = next(t.description for t in env.rules.tools if t.name == "sql")
-    grad = {name: np.zeros_like(value) for name, value in agent.weights.items()}
+    grad, seen = (
+        {name: np.zeros_like(value) for name, value in agent.weights.items()} for _ in range(2)
+    )
     for _ in range(steps):
         for value in grad.values():
             value[:] = 0
@@ -267,8 +269,9 @@ def train(
             np.add.at(grad["form"], q.words, form * scale)
             np.add.at(grad["column"], q.words, column * scale)
             grad["overlap"][0] += float(coef @ q.overlap) / questions
-        for name, value in grad.items():
-            agent.weights[name] += rate * np.sqrt(questions) * value
+        for name, value in grad.items():  # Adagrad: rare words learn as fast as common ones
+            seen[name] += value**2
+            agent.weights[name] += rate * value / (np.sqrt(seen[name]) + 1e-8)
     return agent
 
 

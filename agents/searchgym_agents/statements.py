@@ -6,15 +6,15 @@ candidates; a candidate's score is a sum of weights of (word of the question, fo
 column). Weights are trained by a policy gradient relative to a question's group (Shao et al.,
 arXiv 2402.03300), from zero but for the overlap of words with columns' names.
 
-``python -m searchgym_agents.statements --seed 0`` trains it and prints its scores.
+``python -m searchgym_agents.statements --seeds 0 1 2`` trains it and prints its scores.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import re
-import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -287,30 +287,59 @@ def earned(env: SearchEnv, task: Task, sql: str, paid: dict[tuple[str, str], flo
     return paid[key]
 
 
-def main() -> None:
-    """Train with one seed; print exact match in the training world and the held-out one."""
-    from searchgym.evaluation import evaluate
-
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--reward", default="reasoning_sql")
-    parser.add_argument("--eval", type=int, default=150)
-    args = parser.parse_args()
+def measured(seeds: Sequence[int], steps: int, questions: int = 150) -> dict[str, Any]:
+    """Train with each seed; a run as ``expected.json`` keeps it, of the split "test"."""
+    from searchgym import __version__
     from searchgym.cards import card
+    from searchgym.evaluation import evaluate
+    from searchgym.scoring import SCORING_VERSION
 
     keywords: dict[str, Any] = dict(card("envs", "SqlQA-v0").body["kwargs"])
-    began = time.process_time()
-    agent = train(SearchEnv(**keywords, reward=args.reward), args.seed, steps=args.steps)
-    took = time.process_time() - began
-    untrained = StatementAgent()
-    for split in ("train", "dev", "test"):
-        env = SearchEnv(**keywords, split=split)
-        asked = list(env.tasks)[: args.eval]
-        for name, one in (("untrained", untrained), ("trained", agent)):
-            result = evaluate(one, env, tasks=asked, name=name)
-            print(f"{split} {name} em {result.means['em'].mean:.3f}", flush=True)
-    print(f"{took:.0f} s")
+    env, held_out = (
+        SearchEnv(**keywords, reward="reasoning_sql"),
+        SearchEnv(**keywords, split="test"),
+    )
+    asked, means = list(held_out.tasks)[:questions], []
+    paid: dict[tuple[str, str], float] = {}
+    for seed in seeds:
+        agent = train(env, seed, steps=steps, paid=paid)
+        means.append(evaluate(agent, held_out, tasks=asked, seed=seed, name="statements").means)
+        print(f"seed {seed}: em {means[-1]['em'].mean:.3f}", flush=True)
+    return {
+        "command": "python -m searchgym_agents.statements",
+        "arguments": ["--steps", str(steps), "--seeds", *map(str, seeds)],
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "versions": {"searchgym": __version__},
+        "scoring": SCORING_VERSION,
+        "rungs": [{"name": "SqlQA-v0", "kind": "generated", "above": "", "questions": len(asked)}],
+        "table": [row(metric, [of[metric] for of in means], len(asked))
+                  for metric in ("f1", "em", "evidence_recall", "searches")],
+    }  # fmt: skip
+
+
+def row(metric: str, of: Sequence[Any], questions: int) -> dict[str, Any]:
+    """A cell of the table: means of the seeds' means and of the ends of their intervals."""
+    ends = {end: round(float(np.mean([getattr(one, end) for one in of])), 4)
+            for end in ("mean", "low", "high")}  # fmt: skip
+    each = " ".join(f"{one.mean:.4f}" for one in of)
+    return {"rung": "SqlQA-v0", "agent": "statements", "metric": metric, **ends,
+            "questions": questions, "seeds": len(of), "each_seed": each}  # fmt: skip
+
+
+def main() -> None:
+    """Train with some seeds, print exact match on held-out questions, and store it if asked."""
+    from searchgym.benchmark import reference_runs
+    from searchgym.cards import catalog
+
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--steps", type=int, default=160)
+    parser.add_argument("--write", action="store_true", help="store it beside the environment")
+    args = parser.parse_args()
+    run = measured(args.seeds, args.steps)
+    if args.write:
+        path = catalog("envs") / "SqlQA-v0" / "expected.json"
+        print(reference_runs.save(path, "learner", run))
 
 
 if __name__ == "__main__":

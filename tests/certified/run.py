@@ -36,7 +36,7 @@ from searchgym.core import gold_calls
 from searchgym.dialects import get_dialect
 from searchgym.envs import ids_of
 from searchgym.errors import DataError
-from searchgym.types import Answer, Task
+from searchgym.types import Answer, Search, Task
 
 CASES = 40
 PROGRAMS = ("rl-envdoctor", "gradecheck", "nenyax")
@@ -63,6 +63,9 @@ class Player:
         self.calls = {
             task.id: [*map(self.dialect.render_action, gold_calls(task, inner.rules.tools))]
             for task in inner.tasks if task.meta.get("worked_out")
+        } | {
+            task.id: [self.dialect.render_action(Search((query,))) for query in task.queries]
+            for task in inner.tasks if "dossier" in task.meta  # only pages that were shown support
         }  # fmt: skip
         """Task → the turns before its answer, where more than the answer is paid."""
 

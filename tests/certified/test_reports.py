@@ -29,7 +29,7 @@ def answered(env_id: str) -> bool:
     return not gym.spec(env_id).kwargs.get("one_search")
 
 
-SHARES = {"searchgym/TravelQA-v0"}
+SHARES = {"searchgym/TravelQA-v0", "searchgym/ReportQA-v0"}
 """Pay a share of what is right, as their pages say: one wrong detail costs little."""
 IDS = [env_id for item in cards("envs").values() for env_id in ids_of(item)]
 """Versions share their card's rules and rewards, which is what is forged here."""

@@ -58,6 +58,7 @@ MADE: dict[str, dict[str, Any]] = {
     "self_paced": {},
     "success_band": {},
     "pool": {"group": 2},
+    "failure_replay": {"size": 4},
     "agentgl": {"first": [4, 4, 4], "second": [0, 4, 4]},
     "ode": {"axes": {"hops": [1, 2, 3], "turns": [6, 4]}, "window": 4},
 }

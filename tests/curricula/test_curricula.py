@@ -484,7 +484,7 @@ def test_states_of_other_shapes_are_refused() -> None:
 
 # --- the task -------------------------------------------------------------------------------------
 ADAPTIVE = {"after_success", "staged", "masksearch", "band", "bandit", "self_paced", "success_band",
-            "pool", "ode"}  # fmt: skip
+            "pool", "ode", "failure_replay"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(CURRICULA))

@@ -26,6 +26,7 @@ from ..types import (
     Delegate,
     End,
     Failure,
+    Hit,
     Invalid,
     Judge,
     Opened,
@@ -36,6 +37,7 @@ from ..types import (
     ToolResult,
     Turn,
 )
+from .reports import reported
 from .rules import (
     EXECUTOR,
     PLANNER,
@@ -190,9 +192,22 @@ class Episode(EpisodeState):
             self.answer = action.text
             self._close((), (), end="answered")
         else:  # an executor reports to the context that delegated
+            shown = self._reported(action.text)
             self.contexts.close()
             self.contexts.add("env", "report", self._dialect.render_report(action.text))
+            if shown:
+                groups = [(action.text, shown)]
+                self.contexts.add("env", "results", self._dialect.render_hits(groups), shown)
             self._close((), ())
+
+    def _reported(self, conclusion: str) -> tuple[Hit, ...]:
+        """Passages that the active context's report carries."""
+        context = self.contexts.active
+        share = self._rules.of_role(self.contexts.role(context)).get("evidence")
+        if share is None:
+            return ()
+        found = [h for s in self.contexts.segments if s.context == context for h in s.hits]
+        return reported(conclusion, found, share)
 
     def _call(self, action: Search | Access | Call) -> tuple[ToolCall, ...]:
         arguments: list[Mapping[str, Any]]

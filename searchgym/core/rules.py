@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dialects.base import Dialect, get_dialect, reference_from_json, reference_to_json
 from ..errors import CardError, EpisodeError, check_known
+from ..objects import is_number
 from ..rewards.reward import Reward
 from ..types import Page, Task, ToolSpec
 
@@ -80,7 +81,10 @@ def check_delegate(delegate: Any, tools: Sequence[str]) -> None:
             raise CardError(f"a role's name is a word in small letters, got {name!r:.80}")
         if not isinstance(own, Mapping):
             raise CardError(f"delegate.{name} is a table of tools and prompt, got {own!r:.80}")
-        check_known(f"option of delegate.{name}", ("tools", "prompt"), *own)
+        check_known(f"option of delegate.{name}", ("tools", "prompt", "evidence"), *own)
+        share = own.get("evidence", 0)
+        if not is_number(share) or not 0 <= share <= 1:
+            raise CardError(f"delegate.{name}.evidence is a share in [0, 1], got {share!r:.80}")
         given, prompt = own.get("tools", ()), own.get("prompt", "")
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise CardError(f"delegate.{name}.tools is a list of names, got {given!r:.80}")
@@ -135,8 +139,9 @@ class RuleOptions:
     judge: bool = False
     delegate: bool | Mapping[str, Mapping[str, Any]] = False
     """True: sub-tasks may be handed to an ``"executor"``. A table: to these roles, by name, each
-    with its ``tools`` (names; default: all) and a ``prompt`` that takes the place of the first
-    sentence of its instructions; under ``"planner"`` those of whoever is asked the question."""
+    with its ``tools`` (names; default: all), a ``prompt`` that takes the place of the first
+    sentence of its instructions, and ``evidence``, a share in [0, 1]: passages that its reports
+    carry (``core.reports``); under ``"planner"`` those of whoever is asked the question."""
     may_abstain: bool = False
     """True if the instructions offer to refuse."""
     one_search: bool = False

@@ -27,14 +27,18 @@ class TokenScores(NamedTuple):
     """Further measures that were asked for, of ``TOKEN_MEASURES``: (B, T), or (B, T, D)."""
 
 
+LEAST_LOGP = -50.0
+"""Log-probability that less likely tokens count as in ``self_certainty``."""
 TOP = 10
 """Number of log-probabilities in ``top_logp``."""
-TOKEN_MEASURES = ("old_entropy", "sum_pi_sq", "top_logp", "hidden", "logit_gradient")
+TOKEN_MEASURES = (
+    "old_entropy", "sum_pi_sq", "self_certainty", "top_logp", "hidden", "logit_gradient",
+)  # fmt: skip
 """Measures of the distribution that a token was drawn from: its entropy; the sum of its squared
-probabilities; its ``TOP`` largest log-probabilities, (B, T, TOP), with -inf beyond a smaller
-vocabulary; the last hidden state, which became its logits, (B, T, H); and the gradient of the
-token's log-probability by the logits of some ids, (B, T, C): 1 for its own less their
-probabilities."""
+probabilities; the KL divergence from the uniform distribution to it; its ``TOP`` largest
+log-probabilities, (B, T, TOP), with -inf beyond a smaller vocabulary; the last hidden state, which
+became its logits, (B, T, H); and the gradient of the token's log-probability by the logits of some
+ids, (B, T, C): 1 for its own less their probabilities."""
 
 CHUNK = 1 << 24
 """Most logits that are float32 at once: of all sampled tokens at a large vocabulary they would
@@ -55,6 +59,9 @@ def measured(name: str, logp: Tensor) -> Tensor:
         return -torch.special.xlogy(logp.exp(), logp.exp()).sum(-1)
     if name == "sum_pi_sq":
         return logp.exp().square().sum(-1)
+    if name == "self_certainty":
+        # where a token cannot be drawn the divergence would be infinite
+        return -logp.clamp_min(LEAST_LOGP).mean(-1) - float(np.log(logp.shape[-1]))
     if name == "top_logp":
         most = logp.topk(min(TOP, logp.shape[-1])).values
         short = (0, TOP - most.shape[-1])

@@ -91,6 +91,7 @@ def test_measures_are_those_of_a_plain_forward(kind: str) -> None:
         wanted = {
             "old_entropy": -(wide.exp() * wide).sum(-1),
             "sum_pi_sq": (wide.exp() ** 2).sum(-1),
+            "self_certainty": -wide.mean(-1) - np.log(wide.shape[1]),
             "top_logp": wide.sort(-1, descending=True).values[:, :TOP],
             "hidden": states[at - 1].float(),
             "logit_gradient": torch.eye(wide.shape[1])[row.ids[at]][:, ids_of]

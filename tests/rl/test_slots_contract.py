@@ -84,8 +84,8 @@ def test_schedules(spec: Any) -> None:
 def workers() -> Workers:
     lm, policy = player(4)
     frozen = player(5)[1]
-    roles = {"generator": frozen, "ranker": "shared", "refiner": "shared"}
-    return Workers(policy, setting(), lm, roles=roles)
+    roles = {"generator": frozen, "ranker": "shared", "refiner": "shared", "decider": "shared"}
+    return Workers(policy, setting(), lm, player(6)[0], roles=roles)
 
 
 def noisy_setting() -> SearchEnv:

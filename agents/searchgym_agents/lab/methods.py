@@ -46,7 +46,7 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
 """Slots of recipes that are another here: pages of made-up words say nothing to an encoder."""
 SHAPED = frozenset(
     {"half_closed", "demonstrations", "with_experts", "rescued", "guided", "hinted", "noisy",
-     "value_guided", "valued_mcts", "critic_chosen"}
+     "value_guided", "valued_mcts", "critic_chosen", "taught"}
 )  # fmt: skip
 """Rollouts some of whose episodes the policy does not play alone and as it is asked in the end: in
 part without searches, under noise, by an expert, with a hint, or as a critic chooses."""

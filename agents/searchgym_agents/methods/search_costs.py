@@ -314,14 +314,13 @@ class ExcessCalls:
 class Exploration:
     """Pay for thinking and searching at length, whatever comes of it.
 
-    ``bonus`` · min(1, w / ``words``) after w words of the policy's own. RLSP (Ye et al., arXiv
-    2502.06773) adds an exploration reward to that of the outcome, the simplest of which pays
-    length; the formula and both numbers are ours. Use it beside the answer's reward and let a
-    curriculum lower ``w_exploration``. With bonus 0 it is the answer's reward alone.
+    ``bonus`` · min(1, w / ``words``) after w words of the policy's own: ours, after RLSP (Ye et
+    al., arXiv 2502.06773), whose supervised start and reward of exploration are not here. Use it
+    beside the answer's reward and let a curriculum lower ``w_exploration``. With bonus 0 it is the
+    answer's reward alone.
     """
 
     registered = "reward:exploration"
-    systems = ("RLSP",)
 
     bonus: float = 0.2
     words: int = 400

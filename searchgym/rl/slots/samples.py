@@ -109,6 +109,7 @@ def sample_batch(
         measures={
             "old_entropy": torch.rand(n, width, generator=draw),
             "sum_pi_sq": torch.rand(n, width, generator=draw),
+            "self_certainty": torch.rand(n, width, generator=draw),
             "top_logp": -torch.rand(n, width, TOP, generator=draw).cumsum(-1),
             "hidden": torch.randn(n, width, 4, generator=draw),
             "logit_gradient": _logit_gradient(n, width),

@@ -111,6 +111,42 @@ def reinforce_pp_baseline(s: Step) -> Tensor:
     return ppo(s, whitened(s.even(s.compared(s.reward, centred))))
 
 
+def asearcher(s: Step) -> Tensor:
+    adv = whitened(s.even(s.compared(s.reward, centred)))
+    return decoupled(s, adv, 5, False, token_mean, 0.4)
+
+
+def llds(s: Step) -> Tensor:
+    """GRPO, and what tokens of right answers lost in turns that lost as a whole."""
+    adv, lost = group_relative(s), []
+    for a, n, o, turn in zip(adv, s.now, s.old, s.turn, strict=True):
+        fell = (o - n) * (a >= 0)
+        worse = torch.stack([fell[turn == k].sum() > 0 for k in turn.tolist()])
+        lost.append(fell.clamp(min=0) * worse)
+    return ppo(s, adv, episode_mean) + 0.1 * token_mean(lost)
+
+
+def sets(s: Step) -> Tensor:
+    """GRPO over pairs, of which each has one reward."""
+    adv = torch.zeros(len(s)).double()
+    for at in s.places():
+        of = [s.members[i].siblings for i in at]
+        value = {k: s.reward[i] for k, i in zip(of, at, strict=True)}
+        told = z(torch.stack(list(value.values())))
+        for k, i in zip(of, at, strict=True):
+            adv[i] = told[list(value).index(k)]
+    return ppo(s, s.even(adv))
+
+
+def uncertain(s: Step) -> Tensor:
+    """The best quarter of the groups, which of three is one."""
+    wide = sorted(s.places(), key=lambda at: -round(float(s.reward[at].std(correction=0)), 9))
+    adv = s.even(s.compared(s.reward, z))
+    kept = [i for at in wide[: -(-len(wide) // 4)] for i in at]
+    terms = [surrogate((s.now[i] - s.old[i]).exp(), adv[i], high=0.28) for i in sorted(kept)]
+    return token_mean(terms)
+
+
 def remax(s: Step) -> Tensor:
     greedy = [next(sum(t.reward for t in m.episode.turns) for m in s.everyone[g]
                    if m.purpose == "baseline") for g in s.group]  # fmt: skip
@@ -166,6 +202,13 @@ def retention(s: Step) -> Tensor:
 
 def distilled(s: Step) -> Lines:
     return [t - o for t, o in zip(s.teacher, s.old, strict=True)]
+
+
+def dgpo(s: Step) -> Tensor:
+    adv = group_relative(s)
+    wrong = [r < 0.5 for r in s.reward.tolist()]
+    mixed = [a + 0.1 * d if w else a for a, d, w in zip(adv, distilled(s), wrong, strict=True)]
+    return ppo(s, mixed)
 
 
 def kepo(s: Step) -> Tensor:

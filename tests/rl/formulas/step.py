@@ -188,12 +188,13 @@ def gspo(s: Step, adv: Lines, low: float = 3e-4, high: float = 4e-4) -> Tensor:
     return episode_mean([surrogate(r, a, low, high) for r, a in zip(rho, adv, strict=True)])
 
 
-def decoupled(s: Step, adv: Lines, cap: float, clamp: bool, average: Any) -> Tensor:
+def decoupled(s: Step, adv: Lines, cap: float, clamp: bool, average: Any, clip: float = 0.2
+              ) -> Tensor:  # fmt: skip
     terms = []
     for n, o, w, a in zip(s.now, s.old, s.sampled, adv, strict=True):
         weight = (o - w).exp()
         weight = weight.clamp(max=cap) if clamp else torch.where(weight > cap, 0.0, weight)
-        terms.append(weight * surrogate((n - o).exp(), a))
+        terms.append(weight * surrogate((n - o).exp(), a, clip, clip))
     return average(terms)  # type: ignore[no-any-return]
 
 

@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from searchgym.rl import Group, Played, Rewards, TaskPlan, make, sample_batch
-from searchgym.rl.slots.batch import Estimate, Output
+from searchgym.rl import (
+    Estimate,
+    Group,
+    Output,
+    Played,
+    Rewards,
+    TaskPlan,
+    make,
+    sample_batch,
+)
 from searchgym_agents.methods.llds import fallen
 from searchgym_agents.methods.starpo_s import uncertain
 from tests.small import TASKS, episode, play

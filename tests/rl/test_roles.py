@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from searchgym.agents import FunctionAgent
-from searchgym.core.episode import Episode
-from searchgym.core.rules import EpisodeConfig
+from searchgym.core import Episode, EpisodeConfig
+from searchgym.dialects import get_dialect
 from searchgym.errors import CardError
 from searchgym.policies import TrainableLM
 from searchgym.rl import OwnWeights, Plan, Recipe, TaskPlan, TrainConfig, Trainer, Workers, make
@@ -271,8 +271,6 @@ def test_a_sub_task_names_its_role() -> None:
 def test_dialects_write_and_tell_the_role(dialect: str) -> None:
     e = episode(TWO, dialect)
     assert "NAME: web, local" in e.observation()
-    from searchgym.dialects.base import get_dialect
-
     made = get_dialect(e.config.rules.dialect)
     e.act(made.render_action(Delegate("box 0?", "local")))
     assert e.turns[-1].action == Delegate("box 0?", "local")

@@ -22,6 +22,7 @@ from searchgym import Episode, EpisodeConfig, Failure, Rules, Task, run_episodes
 from searchgym.rl import (
     POLICY,
     Batch,
+    Chains,
     Coef,
     Estimate,
     Floats,
@@ -32,6 +33,7 @@ from searchgym.rl import (
     Rewards,
     RewardTransform,
     Signals,
+    TaskPlan,
     Workers,
 )
 from searchgym.tools.base import Toolbox
@@ -110,6 +112,33 @@ def members(
         policy.forget([name])
         played.append(Played(episode, rows, siblings=number, usage=usage, role=role, serves=whom))
     return played
+
+
+class Asked(Chains):
+    """Chains, and another role that is asked something about each of them once it has ended: the
+    base of roles that judge. Its answers are members that serve the episode.
+
+    A subclass names its ``role``, and says by :meth:`aside` what it is asked.
+    """
+
+    role = ""
+
+    def __init_subclass__(cls) -> None:
+        cls.roles = frozenset({cls.role})
+
+    def aside(self, episode: Episode) -> Aside:
+        """What the role is asked about a finished episode, under a name of its own."""
+        raise NotImplementedError
+
+    def collect(self, plans: Sequence[TaskPlan], workers: Workers) -> list[Group]:
+        groups = []
+        for group in super().collect(plans, workers):
+            sound = [m.episode for m in group.members if not m.broken]
+            said = ask(self.role, [self.aside(e) for e in sound], workers)
+            names = [e.config.episode_id for e in sound]
+            more = members(self.role, said, names, [-1] * len(said), workers)
+            groups.append(replace(group, members=(*group.members, *more)))
+        return groups
 
 
 class ServedReward(RewardTransform):

@@ -112,7 +112,7 @@ class PythonTool(Tool):
         status, output = _output_of(asked, 4 * self.max_output, self.seconds)
         if status is None:
             return Failure("timeout", f"the code took longer than {self.seconds:g} seconds")
-        if status == CANNOT:
+        if status == -CANNOT:
             return Failure("unavailable", f"the code was not run: {output}", retryable=False)
         if output is None or len(output) > self.max_output:
             shown = (output or "")[: self.max_output]

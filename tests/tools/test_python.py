@@ -189,6 +189,9 @@ def test_what_is_dug_out_of_memory_reaches_nothing_either() -> None:
         ("import os; os.write(2, b'to stderr')", "to stderr"),
         ("import os; os.close(1)\nprint('x')", "Error|No output"),
         ("import os; os._exit(5)", "status 5"),
+        ("import os; os._exit(86)", "status 86"),
+        ("import _thread\nlock = _thread.allocate_lock()\nlock.acquire()\nlock.acquire()",
+         "interpreter ended"),
         ("import os; os.abort()", "Error: the interpreter ended|not permitted"),
     ],
     ids=str,
@@ -248,5 +251,5 @@ def test_a_process_that_cannot_lock_itself_in_runs_nothing() -> None:
         [sys.executable, "-s", "-S", "-P", child], input=json.dumps(asked), text=True,
         capture_output=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 86
+    assert done.returncode == -signal.SIGTERM
     assert "RUN" not in done.stdout

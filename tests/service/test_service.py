@@ -117,13 +117,17 @@ def test_right_state_and_every_text_said_or_nothing(env: SearchEnv) -> None:
         nobody = SAY(Call("ask_user", {"question": f"It is {order}, {result}."}))
         ends = {
             task.answers[0]: 1, f"I did it: {result} for {order}.": 1, order: 0, result: 0, "": 0,
-            f"{order} 0.01": 0,
+            f"{order} 0.01": 0, f"{order} O-1 {result}": 0, f"{order} {result} 0.01 denied": 0,
+            f"{order} {result} {order.lower()}": 1,
         }  # fmt: skip
         for said, paid in ends.items():
             begun(env, number)
             assert play(env, [*plan, SAY(Answer(said or "done"))])[0] == paid, (said, task.meta)
         begun(env, number)
         assert play(env, [*plan, nobody, Answer("done")])[0] == 1, "told to the customer"
+        other = SAY(Call("ask_user", {"question": f"Or is it O-1, {result}?"}))
+        begun(env, number)
+        assert play(env, [*plan, nobody, other, Answer("done")])[0] == 0, "the last one counts"
         begun(env, number)
         reward, info = play(env, [Answer(task.answers[0])])
         assert (reward, info["outcome"]["em"]) == (float(result == "denied"), 1)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from searchgym.rewards import Outcome
-from searchgym.text import cover_match
+from searchgym.text import normalise_answer
 from searchgym.types import Call
 
 from .shop import digest
 from .tools import STORE
+
+_FORMS = (re.compile(r"\bO-?\d+\b", re.I), re.compile(r"\bdenied\b|\b\d+[.,]\d\d\b", re.I))
+"""What is said of an order: its number; what became of it."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,10 @@ class ServiceReward:
     0 (MUA-RL, arXiv 2508.18669; released code).
 
     What is said is every question to the customer and the answer. The task's ``meta`` holds
-    ``shop``, the state at first, ``final``, the gold digest, and ``say``, the texts, which must
-    occur as whole words. Without an answer, and for tasks without a shop, nothing is paid.
+    ``shop``, the state at first, ``final``, the gold digest, and ``say``, an order's number and an
+    amount or "denied". The last text that names any such thing has to name this one alone, so that
+    a list of guesses earns nothing. Without an answer, and for tasks without a shop, nothing is
+    paid.
     """
 
     registered = "reward:service"
@@ -43,4 +49,6 @@ class ServiceReward:
             if isinstance(action, Call) and action.tool == "ask_user"
         ]
         texts.append(outcome.answer)
-        return all(any(cover_match(t, (must,)) for t in texts) for must in outcome.meta["say"])
+        must = {normalise_answer(text) for text in outcome.meta["say"]}
+        named = [[m for t in texts if (m := form.findall(t))][-1:] for form in _FORMS]
+        return must == {normalise_answer(one) for last in named for all_ in last for one in all_}

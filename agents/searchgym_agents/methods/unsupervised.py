@@ -1,7 +1,8 @@
 """Rewards without a label: agreement with the group, and how sure the policy is of what it wrote.
 
 Each is maximised by a policy that is sure of one answer, right or wrong, and that is how trainings
-by them end (``searchgym lab --collapse self_reward``).
+by them end: the group agrees, no two rewards differ any more, and exact match is what it was
+(``tests/methods/test_unsupervised.py``; ``searchgym doctor`` names it ``entropy_collapse``).
 """
 
 from __future__ import annotations

@@ -17,11 +17,14 @@ from searchgym.agents import FunctionAgent
 from searchgym.core import Episode, run_tools
 from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
+from searchgym.llms import SftConfig
+from searchgym.policies import TrainableLM
 from searchgym.rl import (
     Batch,
     Estimate,
     Group,
     Output,
+    OwnWeights,
     Plan,
     Played,
     Recipe,
@@ -39,12 +42,14 @@ from searchgym.rl import (
     score_groups,
     unpack,
 )
+from searchgym.seeding import stream
 from searchgym.types import CallContext, Failure, ToolCall
 from searchgym_agents.methods.asides import Aside, ask
 from searchgym_agents.methods.cosearch import Ranked, _Ranking, clusters, ndcg, order_of
 from searchgym_agents.methods.search_r2_refiner import cut_of
 from tests.rl import colours, lookup
 from tests.rl.lookup import shelf
+from tests.rl.tiny import taught
 
 NEEDED = {"ai_searchplanner": "generator", "cosearch": "ranker", "search_r2_refiner": "refiner"}
 
@@ -352,6 +357,42 @@ def test_the_oracle_ranker_finds_more_than_the_engines_order() -> None:
         return float(np.mean([m.episode.turns[-1].reward for g in groups for m in g.members]))
 
     assert right(4) > 0.8 > 0.2 > right(1)
+
+
+@pytest.mark.slow  # a whole training
+def test_a_ranker_of_its_own_closes_the_gap_to_the_oracle() -> None:
+    """Where the engine puts what helps third, which only a ranker can find out: one that names a
+    number at random learns it beside the policy, which tells what it is shown."""
+    env, prompts = shelf(3), []
+
+    def reads(request: Any) -> str:
+        prompts.append("".join(s.text for s in request.segments if s.kind != "instructions"))
+        return "answer: 1"
+
+    def right(who: Any) -> float:
+        made = make("rollout", {"use": "ranked", "size": 6, "keep": 1})
+        lm, policy = lookup.player(7)
+        groups = made.collect(plans(env, 8), Workers(policy, env, lm, roles={"ranker": who}))
+        ends = [m.episode.turns[-1].reward for g in groups for m in g.members if m.role == "policy"]
+        return float(np.mean(ends))
+
+    engine, oracle = right(FunctionAgent(reads)), right(FunctionAgent(chooses(3)))
+    draw = stream(3, "warm")
+    numbers = [(p, f"answer: {int(draw.integers(4)) + 1}") for p in prompts]
+    warm = SftConfig(steps=120, batch=16, lr=1e-2, prompt_weight=0.0)
+    model = lookup.player(0)[0].model
+    model.load_state_dict(taught(model, lookup.tokenizer(), numbers, warm))
+    lm = TrainableLM(model, lookup.tokenizer())
+    own = OwnWeights(lm, lm.policy("bare", sampling=lookup.SAMPLING))
+    before = right(own.policy)
+    table = {**Recipe.of("cosearch").table, "rollout": {"use": "ranked", "size": 6, "keep": 1}}
+    config = TrainConfig(steps=25, tasks=6, lr=4e-3, seed=1)
+    policy_lm, policy = lookup.player(0)
+    run = Trainer(env, policy_lm, table, config, policy=policy, roles={"ranker": own})
+    list(run.train())
+    best = max(engine, before)
+    assert best < 0.5 < 0.9 < oracle
+    assert right(own.policy) - best > 0.3 * (oracle - best)
 
 
 def test_a_shared_ranker_trains_the_same_weights() -> None:

@@ -13,13 +13,17 @@ from searchgym.rl import (
     Group,
     Output,
     Played,
+    Recipe,
     Rewards,
     TaskPlan,
+    TrainConfig,
+    Trainer,
     make,
     sample_batch,
 )
 from searchgym_agents.methods.llds import fallen
 from searchgym_agents.methods.starpo_s import uncertain
+from tests.rl import lookup
 from tests.small import TASKS, episode, play
 
 
@@ -89,3 +93,23 @@ def test_the_questions_that_differ_most_are_trained_on() -> None:
         batch := sample_batch(3), {}
     )
     torch.testing.assert_close(made.adv, make("advantage", "grpo").estimate(batch, {}).adv)
+
+
+@pytest.mark.slow  # a whole training
+@pytest.mark.parametrize("name", ["ttrl", "rent"])
+def test_they_end_sure_and_wrong(name: str) -> None:
+    """The group agrees ever more, entropy all but ends, and exact match falls to nothing: of four
+    queries to ask, the one that most ask is not the one that is right."""
+    made = Recipe.of(name)
+    lm, policy = lookup.player(0)
+    config = TrainConfig.of(made, steps=40, tasks=8, lr=5e-3, seed=2)
+    curve = list(Trainer(lookup.setting(), lm, made, config, policy=policy).train())
+    first, last = curve[:4], curve[-4:]
+
+    def mean(what: str, steps: list[dict[str, float]]) -> float:
+        return float(np.mean([step[what] for step in steps]))
+
+    assert mean("entropy", last) < 0.2 * mean("entropy", first)
+    assert mean("em", last) < 0.05 < 0.15 < mean("em", first)
+    if name == "ttrl":
+        assert mean("reward", last) > 0.9 > 0.6 > mean("reward", first)

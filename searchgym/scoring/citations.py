@@ -31,7 +31,9 @@ _STOP = frozenset(
 )
 _DENIES = frozenset(
     "not never no neither nor without false falsely wrong wrongly untrue incorrect incorrectly "
-    "contrary cannot hardly instead".split()
+    "contrary cannot hardly instead nobody none nothing anything unlike unlikely doubt doubts "
+    "doubted doubtful deny denies denied myth rumour rumoured rumor rumored reject rejects "
+    "rejected disputed refuted allegedly supposedly".split()
 )
 _WORD = re.compile(r"\w+")
 _CUT = re.compile(r"[,;:()]|\b(?:and|but|while|whereas|with|who|which|where|whose)\b")
@@ -61,6 +63,8 @@ class Spoken(NamedTuple):
     """Those of words that say nothing of it ("film"), for they only say what its ends are."""
     of: Mapping[str, str] = MappingProxyType({})
     """Noun → the end ("s" or "o") that stands after its "of", where both ends have one type."""
+    among: tuple[str, ...] = ()
+    """All values that there are, where they are words: who names several has guessed."""
 
 
 class Claim(NamedTuple):
@@ -129,6 +133,7 @@ class Dossier:
                     " ".join(sorted(p.cues)),
                     " ".join(sorted(p.plain)),
                     {**p.of},
+                    [*p.among],
                 ]
                 for name, p in sorted(self.properties.items())
             },
@@ -138,8 +143,15 @@ class Dossier:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_json`."""
         properties = {
-            name: Spoken(source, kind, frozenset(cues.split()), frozenset(plain.split()), of)
-            for name, (source, kind, cues, plain, of) in data["properties"].items()
+            name: Spoken(
+                source,
+                kind,
+                frozenset(cues.split()),
+                frozenset(plain.split()),
+                of,
+                tuple(among[0]) if among else (),
+            )
+            for name, (source, kind, cues, plain, of, *among) in data["properties"].items()
         }
         facts = [Claim(s, p, o, frozenset(pages), asked) for s, p, o, pages, asked in data["facts"]]
         return cls(data["things"], facts, properties)
@@ -157,7 +169,7 @@ class Dossier:
     def stated(self, text: str, before: int | None = None) -> Understood:
         """The facts that a sentence states. ``before``: the thing that the one before it was about,
         which "It" and "The film" mean."""
-        if len(text) > LONGEST:
+        if len(text) > LONGEST or text.rstrip("\"”’')* ").endswith("?"):
             return Understood((), (), None)
         pattern, bearers = self._names
         found = [(m.start(), m.end(), bearers[m[0].lower()]) for m in pattern.finditer(text)]
@@ -180,13 +192,22 @@ class Dossier:
         left = _marked(text, ((i, j, " ") for i, j, things in found if named.intersection(things)))
         first = len(left) - len(left.lstrip(" \"'“‘("))
         stray = [m[0] for m in _STRAY.finditer(left) if m.start() > first]
+        stray = [s for s in stray if s[0].isdigit() or s[0].isupper()]
+        stray += [word for n in facts for word in self._others(self.facts[n], text, found)]
         if again:
             about = before
         else:
             about = self.facts[facts[0]].subject if facts else found[0][2][0] if found else before
-        return Understood(
-            tuple(facts), tuple(s for s in stray if s[0].isdigit() or s[0].isupper()), about
-        )
+        return Understood(tuple(facts), tuple(dict.fromkeys(stray)), about)
+
+    def _others(
+        self, fact: Claim, text: str, found: Sequence[tuple[int, int, Sequence[int]]]
+    ) -> list[str]:
+        """Values of a fact's property in a text that are in no name found there."""
+        among = getattr(self.properties.get(fact.property), "among", ())
+        values = "|".join(map(re.escape, sorted(among, key=len, reverse=True)))
+        said = re.finditer(rf"(?<!\w)(?:{values})(?!\w)", text, re.I) if values else ()
+        return [m[0] for m in said if not any(i <= m.start() and m.end() <= j for i, j, _ in found)]
 
     def _told(self, fact: Claim, clause: str, sentence: str, whole: bool) -> bool:
         """Check whether the words of a clause, or of its sentence, are those of the property.

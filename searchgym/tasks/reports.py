@@ -150,8 +150,11 @@ def _properties(ctx: Context) -> Iterator[tuple[str, Spoken]]:
         cues = cue_words(said) - plain
         yield (
             about.name,
-            Spoken(about.source, kind, cues, plain, {n: e for n, e in of.items() if e}),
-        )
+            Spoken(
+                about.source, kind, cues, plain, {n: e for n, e in of.items() if e},
+                about.categories,
+            ),
+        )  # fmt: skip
 
 
 def written(ctx: Context, dossier: Dossier, facts: Mapping[Fact, int]) -> str | None:

@@ -159,6 +159,8 @@ class FactDatabase:
         connection.execute("COMMIT")
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA temp_store = MEMORY")  # no files: rows and steps bound it
+        for name in ("strftime", "julianday"):  # SQLite's own read the clock
+            connection.create_function(name, -1, _other_arguments)
         connection.create_function("strftime", 2, _strftime, deterministic=True)
         connection.create_function("julianday", 1, _julianday, deterministic=True)
         for limit, value in _LIMITS.items():
@@ -264,6 +266,10 @@ def _strftime(form: object, text: object) -> str | None:
     for mark, digits in parts.items():
         out = out.replace(mark, digits)
     return out
+
+
+def _other_arguments(*_: object) -> None:
+    raise ValueError("strftime takes a form and a date, julianday a date")
 
 
 def _julianday(text: object) -> float | None:

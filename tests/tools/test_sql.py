@@ -107,6 +107,7 @@ FORBIDDEN = [
     "SELECT writefile('{file}', 'x')", "SELECT * FROM sqlite_master", "SELECT * FROM sqlite_schema",
     "SELECT count(*) FROM sqlite_master", "SELECT * FROM sqlite_temp_master",
     "SELECT * FROM pragma_table_info('city')", "SELECT * FROM json_each('[1]')",
+    "SELECT julianday()", "SELECT strftime('%s')", "SELECT julianday('now', 'utc')",
     "SELECT random()", "SELECT date('now')", "SELECT current_timestamp", "SELECT sqlite_version()",
     "SELECT randomblob(9)", "SELECT zeroblob(1000000000)", "SELECT printf('%1000000000d', 1)",
     "SELECT hex(title) FROM city", "SELECT 1; DELETE FROM city", "SELECT 1; SELECT 2", "",

@@ -58,6 +58,10 @@ def test_pictures_hold_every_node_and_overlap_nowhere(card: Card) -> None:
         env = gym.make(card.id, world={"entities": 300}, tasks=tasks).unwrapped
     for task in env.tasks:  # type: ignore[attr-defined]
         drawn = picture(task)
+        if task.graph is None:  # found by asking and looking up: there is nothing to draw
+            assert task.meta["worked_out"]
+            assert drawn is None
+            continue
         assert drawn is not None
         assert len(drawn.boxes) == len(task.graph.nodes) + (not task.graph.answer)
         assert sum(box.role == "answer" for box in drawn.boxes) == 1

@@ -275,7 +275,7 @@ def engines() -> list[dict[str, Any]]:
     rows = []
     for name, where in ENGINES.items():
         make = load_known(where) if isinstance(where, str) else where
-        made = typing.get_type_hints(make)["return"]
+        made = make if isinstance(make, type) else typing.get_type_hints(make)["return"]
         module = inspect.getdoc(inspect.getmodule(make))
         options = {
             option: "required" if p.default is p.empty else repr(p.default)

@@ -10,7 +10,7 @@ import torch
 
 from searchgym.rl import shipped
 from tests.benchmarks.table import show
-from tests.rl.learners import trained
+from tests.rl.learners import NOT_HERE, trained
 from tests.rl.lookup import success
 
 pytestmark = pytest.mark.benchmark
@@ -22,7 +22,7 @@ def test_every_recipe_learns_within_five_seconds() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     rows = []
-    for name in shipped():
+    for name in sorted(set(shipped()) - NOT_HERE.keys()):
         for seed in (0, 1):
             run = trained(name, seed)
             before = success(run.lm, run.policy)

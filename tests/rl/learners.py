@@ -42,6 +42,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rft": {"lr": 3e-3, "steps": 32},
     # plays on until enough groups disagree, and soon few do
     "dapo": {"steps": 14},
+    "tapo": {"steps": 14, "tasks": 2},
+    "asearcher": {"steps": 14, "tasks": 2},
+    "starpo_s": {"tasks": 8, "lr": 4e-3},  # a quarter of them is trained on
     # seven tenths of its advantages and more are about the noise, not about what was done
     "noisy_grpo": {"tasks": 16, "lr": 4e-3},
     # groups of five
@@ -52,6 +55,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Where a method needs something else than the others. Seeds were counted on longer texts, with the
 instructions in them."""
+NOT_HERE = {
+    "intuitor": "reads no reward", "rent": "reads no reward", "ttrl": "reads no label",
+    "router_r1": "queries name a model", "ur2": "easy questions, as all are here, have no tools",
+}  # fmt: skip
+"""Recipes that have nothing to learn by here, and why."""
 
 
 def trained(name: str, seed: int, *, out: Path | None = None, **options: Any) -> Trainer:

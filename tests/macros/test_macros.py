@@ -94,7 +94,9 @@ def test_the_gradient_is_that_of_the_expected_reward() -> None:
 @pytest.mark.contract
 def test_it_learns_and_its_weights_come_back(tmp_path: Path) -> None:
     """From nothing: whoever draws macro-actions uniformly is hardly ever paid."""
-    rewards = [(agent, figures["reward"]) for agent, figures in train(env("service"), 1, updates=9)]
+    rewards = [
+        (agent, figures["reward"]) for agent, figures in train(env("service"), 1, updates=14)
+    ]
     agent = rewards[-1][0]
     assert rewards[0][1] < 0.05
     assert rewards[-1][1] > 0.4

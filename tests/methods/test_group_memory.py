@@ -13,7 +13,8 @@ from searchgym.errors import CardError
 from searchgym.rl import TaskPlan, Workers
 from searchgym.tools import notes_of, with_notes
 from searchgym.types import TurnRequest
-from searchgym_agents.methods.group_memory import GroupMemory, NoteNovelty
+from searchgym_agents.methods.group_memory import GroupMemory
+from searchgym_agents.methods.note_novelty import NoteNovelty
 from tests.rl.colours import player
 
 

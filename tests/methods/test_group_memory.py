@@ -40,11 +40,15 @@ def call(action: str, text: str) -> str:
         ([], ["x" * 61, "y"], [0.0, 0.1]),
         ([], [*"bcdefghij"], [0.1] * 8 + [0.0]),
         (["a b"] * 9, ["c"], [0.1]),
+        ([], ["a b", None, "a b", "c d"], [0.1, 0.0, 0.0, 0.1]),
+        ([], [*"bcdefghi", None, "j"], [0.1] * 8 + [0.0, 0.0]),
     ],
 )
 def test_a_note_earns_what_is_new_in_it(env, brought, written, paid) -> None:
     episode = env.start(1, task=with_notes(env.tasks[0], brought))
-    for text in [call("write", text) for text in written] + [call("summarise", "new words")]:
+    for text in [call(*(("forget", "") if t is None else ("write", t))) for t in written] + [
+        call("summarise", "new words")
+    ]:
         episode.receive(env.toolbox.run(episode.act(text)))
     rewards = [turn.reward for turn in episode.turns]
     assert rewards == pytest.approx([*paid, 0.0])

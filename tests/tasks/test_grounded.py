@@ -94,6 +94,13 @@ def test_titles_that_are_no_names_make_no_trouble(title: str) -> None:
          "Ryde Foxes.", {"team": None}),
         ("Ida Holm", "Ida Holm is a singer. She won a Vale Award and five Ryde Awards.",
          {"award": None}),
+        # a date with another calendar's in it; a party that its bracket tells from its namesake
+        ("Ida Holm", "Ida Holm (Ryde; 21 November [O.S. 8 November] 1902 25 January 1982) was a "
+         "Danish poet.", {"birth_date": None}),
+        ("Ida Holm", "Ida Holm (Ryde; 21 November 1902 – 25 January 1982) was a Danish poet.",
+         {"birth_date": "21 November 1902"}),
+        ("Ida Holm", "Ida Holm is a member of the Vale Party (Marxist) in Ryde.",
+         {"member_of": None}),
     ],
 )  # fmt: skip
 def test_pages_state(read: Callable[..., TextPage], title: str, text: str, stated: dict) -> None:
@@ -158,6 +165,8 @@ def test_pages_state(read: Callable[..., TextPage], title: str, text: str, state
          {"racing driver", "driver"}),
         ("Ida Holm", "Ida Holm is a Danish poet, political and social theorist, and leader of a "
          "band.", "occupation", {"poet", "social theorist", "theorist"}),
+        ("Ida Holm", "Ida Holm is a poet. She was born in Ryde, Denmark, eldest daughter of Tom "
+         "Reed, 3rd Duke of Vale.", "birth_place", {"Ryde", "Denmark", "Ryde, Denmark"}),
         # all names
         ("Ostra", "Ostra (OST), also known as Old Ryde and Vale, officially the Ryde Realm, is a "
          "country in Denmark.", "other_name", {"Old Ryde", "Vale", "Ryde Realm", "OST", "Ostra"}),

@@ -52,6 +52,11 @@ FLAWS = {
     "comparison that does not say of what": (
         r"\b(more|most) recent\b|\b(is|are) (the )?(earlie|late)(r|st)\b|-running|-lived"
     ),
+    "company among its own fellows": (
+        r"(?<!other )\bcompan(y|ies) "
+        r"(that (is|are|was|were) owned by the owner|with the same owner)"
+    ),
+    "grandchildren called descendants": r"\bdescended from\b",
     "slot left open": r"[{}]",
 }
 ORDINARY = {  # what each pattern takes for a flaw, and what it must let through
@@ -70,6 +75,10 @@ ORDINARY = {  # what each pattern takes for a flaw, and what it must let through
         "How many awards are there that A won?",
     ),
     "one plural of two": ("the mother or fathers of A", "the mothers or fathers of A"),
+    "company among its own fellows": (
+        "the company with the same owner as A",
+        "the other company with the same owner as A",
+    ),
     "clause said twice": (
         "Which was led by A and was led by B?",
         "Which was led by A and was owned by B?",

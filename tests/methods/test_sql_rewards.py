@@ -48,6 +48,8 @@ def test_equal_result_sets_pay_1_and_a_wrong_table_less() -> None:
         ('SELECT film FROM "cast" WHERE person = \'person\'', {"film", "cast", "person"}),
         ("SELECT sum(v) FROM (SELECT DISTINCT a.title, a.tracks AS v FROM album AS a)",
          {"title", "tracks", "album"}),
+        ("SELECT 1 -- title FROM person\n/* FROM film */ FROM book /* and a", {"book"}),
+        ("SELECT '-- a', '/*' FROM book", {"book"}),
         ("", set()),
         ("'", set()),
     ],

@@ -12,7 +12,10 @@ from searchgym import Call, Task
 from searchgym.rewards import Outcome, well_formed
 from searchgym.text import normalise_answer
 
-_TOKEN = re.compile(r"'(?:[^']|'')*+'?+|\"[^\"]++\"?+|[A-Za-z_]\w*+|\d[\d.]*+|[<>=!|]++|\S")
+_TOKEN = re.compile(
+    r"--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?+|'(?:[^']|'')*+'?+|\"[^\"]++\"?+|[A-Za-z_]\w*+|"
+    r"\d[\d.]*+|[<>=!|]++|\S"
+)
 _RESERVED = frozenset(
     "abs all and as asc avg between by case cast coalesce count cross current desc distinct else "
     "end except exists from full group group_concat having ifnull in inner instr intersect is join "
@@ -67,9 +70,14 @@ class ReasoningSql:
         }
 
 
+def _parts(query: str) -> list[str]:
+    """Tokens as they are written; comments say nothing."""
+    return [t for t in _TOKEN.findall(query) if not t.startswith(("--", "/*"))]
+
+
 def tokens(query: str) -> list[str]:
     """Words, numbers, texts and signs of a statement; case and quotes of names do not matter."""
-    return [t.strip('"').lower() if t[0] != "'" else t for t in _TOKEN.findall(query)]
+    return [t.strip('"').lower() if t[0] != "'" else t for t in _parts(query)]
 
 
 def ngrams(query: str, n: int) -> set[tuple[str, ...]]:
@@ -80,7 +88,7 @@ def ngrams(query: str, n: int) -> set[tuple[str, ...]]:
 
 def named(query: str) -> Iterator[str]:
     """Tables and columns that a statement names; names of its own (aliases) are left out."""
-    said = [(t.strip('"').lower(), t[0]) for t in _TOKEN.findall(query) if t[0] != "'"]
+    said = [(t.strip('"').lower(), t[0]) for t in _parts(query) if t[0] != "'"]
     words = [(w, i) for i, (w, first) in enumerate(said) if _is_name(w, quoted=first == '"')]
     own = {
         w for w, i in words

@@ -62,10 +62,11 @@ PLACEHOLDERS: Mapping[str, Callable[[View], str]] = {
     ),
     "max_parallel": lambda view: str(view.max_parallel),
 }  # fmt: skip
-"""Placeholders of a template besides ``question`` and ``instructions`` (what the dialect itself
-would say): ``tools``, a JSON signature per line; ``tool_names``, separated by commas; and the
-environment's keywords."""
-KNOWN = frozenset({"question", "instructions", *PLACEHOLDERS})
+"""Placeholders of a template besides ``question``, ``instructions`` (what the dialect itself would
+say) and ``usage`` (that without its first sentence, which asks for an answer of a few words):
+``tools``, a JSON signature per line; ``tool_names``, separated by commas; and the environment's
+keywords."""
+KNOWN = frozenset({"question", "instructions", "usage", *PLACEHOLDERS})
 
 
 class _Template(NamedTuple):
@@ -97,6 +98,8 @@ def opening_of(prompt: str | None, dialect: Dialect, view: View, question: str) 
             text += asked
         elif name == "instructions":
             text += dialect.instructions(view)
+        elif name == "usage":
+            text += dialect.instructions(view._replace(prompt=" ")).lstrip()
         else:
             text += PLACEHOLDERS[name](view)
         text += after

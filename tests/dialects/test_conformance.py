@@ -258,6 +258,7 @@ def test_the_first_of_several_tags_counts(text: str, action: Action | None) -> N
 # --- writing ------------------------------------------------------------------------------------
 def test_instructions_name_what_is_possible(dialect: Dialect) -> None:
     full = dialect.instructions(VIEW)
+    assert "briefly" not in dialect.instructions(VIEW._replace(prompt="Do it."))
     rank = "pagerank" if dialect.name == "agentgl" else "graph_rank"
     if getattr(dialect, "native", False):  # the chat template describes the tools
         assert rank not in full

@@ -123,7 +123,13 @@ def test_every_placeholder() -> None:
     assert (
         tools[0] == '{"name": "search", "description": "Search.", "parameters": {"type": "object"}}'
     )
-    assert values.pop("instructions") == get_dialect("search_r1").instructions(VIEW)
+    whole = get_dialect("search_r1").instructions(VIEW)
+    assert values.pop("instructions") == whole
+    assert (
+        whole
+        == "Answer the question as briefly as you can, a name or a few words. "
+        + values.pop("usage")
+    )
     assert values == {
         "k": "3", "max_parallel": "3", "max_queries": "unlimited", "max_turns": "5",
         "question": "q", "tool_names": "search, access, graph_rank",

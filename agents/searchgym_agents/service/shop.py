@@ -32,7 +32,7 @@ RULES = (
     "6. What these rules forbid is not done, and nothing else is done in its place.\n"
     "Answer with the number of the order and the money that is paid back, or paid for a dearer "
     "product, such as O-1234 12.50; where the customer's wish is forbidden, such as O-1234 denied."
-    "\n\n{instructions}"
+    "\n\n{usage}"
 )
 """Instructions of ServiceQA-v0."""
 

@@ -32,7 +32,7 @@ RULES = (
     "5. Trains, hotels and entrance fees together cost no more than the budget.\n"
     "Write the steps in order, apart by semicolons, each as DAY | train, visit or hotel | NAME | "
     "TIME | PRICE: 1 | train | T12 | 08:10 | 24.00; 1 | visit | Venn Museum | 11:00 | 8.00; "
-    "1 | hotel | Hotel Oru | night | 61.50; 2 | train | T31 | 17:45 | 24.00\n\n{instructions}"
+    "1 | hotel | Hotel Oru | night | 61.50; 2 | train | T31 | 17:45 | 24.00\n\n{usage}"
 )
 """Instructions of TravelQA-v0."""
 KINDS = {"train": ("trains", "train"), "visit": ("places", "place"), "hotel": ("hotels", "hotel")}

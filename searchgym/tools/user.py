@@ -23,6 +23,9 @@ from .base import Tool
 
 UNKNOWN = "I cannot tell you that."
 """Reply to a question that names nothing the person knows."""
+TOO_MANY = "One thing at a time, please."
+"""Reply to a question that names more than ``THINGS`` of them."""
+THINGS = 3
 MOST = 500
 """Characters of a question."""
 _WORD = re.compile(r"\w+")
@@ -36,8 +39,8 @@ Reply as that person in one short sentence. Tell one thing, that which you are a
 class AskUser(Tool):
     """Ask the person one question; only what is asked about is answered.
 
-    Of several things that a question names, the first is told. A subclass that overrides
-    :meth:`reply` is another person.
+    Of two or three things that a question names, the first is told; a list of more is not answered,
+    so that what to ask must be known. A subclass that overrides :meth:`reply` is another person.
 
     Args:
         generator: Language model that says it in words of its own, as ``searchgym.llms`` makes
@@ -93,9 +96,10 @@ class AskUser(Tool):
     def reply(self, question: str, user: dict[str, Any]) -> str:
         """Return what the person says; ``user`` is theirs to change, and kept for the next
         question."""
-        entry = asked_about(question, user["knows"])
-        if entry is None:
-            return UNKNOWN
+        named = asked_about(question, user["knows"])
+        if not 1 <= len(named) <= THINGS:
+            return TOO_MANY if named else UNKNOWN
+        entry = named[0]
         user["told"].append(entry["about"])
         if (later := user.get("later")) and later["after"] == entry["about"]:
             user["knows"] = later["knows"]
@@ -119,7 +123,7 @@ class AskUser(Tool):
         before = call.ctx.state or self.initial_state(call.ctx.task)
         line = str(result.parts[0])
         cue = "to this question you do not know an answer, and say so."
-        if line != UNKNOWN:
+        if line not in (UNKNOWN, TOO_MANY):
             cue = f"here it is this: {line}"
         text = _PROMPT.format(
             scene=f"{scene} " if (scene := before.get("scene")) else "",
@@ -133,18 +137,16 @@ class AskUser(Tool):
         return GenRequest((Message("user", text),) if chat else text, sampling, key)
 
 
-def asked_about(question: str, knows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The entry whose words a question names first, the longest of those that begin there; None
-    if it names none. Case and punctuation do not count, words do as wholes."""
+def asked_about(question: str, knows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The entries whose words a question names, by where they begin, the longest first. Case and
+    punctuation do not count, words do as wholes."""
     text = f" {' '.join(_WORD.findall(question.casefold()))} "
-    best: tuple[int, int] | None = None
-    found = None
+    found = []
     for entry in knows:
-        for words in entry["words"]:
-            place = text.find(f" {words.casefold()} ")
-            if place >= 0 and (best is None or (place, -len(words)) < best):
-                best, found = (place, -len(words)), entry
-    return found
+        places = [(text.find(f" {words.casefold()} "), -len(words)) for words in entry["words"]]
+        if named := [place for place in places if place[0] >= 0]:
+            found.append((min(named), entry))
+    return [entry for _, entry in sorted(found, key=lambda each: each[0])]
 
 
 def _spoken(call: ToolCall, result: Any, text: Completion | Failure) -> ToolResult | Failure:

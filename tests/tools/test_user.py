@@ -11,7 +11,7 @@ from searchgym.engines import build_engine
 from searchgym.errors import CardError
 from searchgym.llms import Completion, GenRequest
 from searchgym.tools import AskUser, ToolContext, make_tool
-from searchgym.tools.user import MOST, UNKNOWN
+from searchgym.tools.user import MOST, TOO_MANY, UNKNOWN
 from searchgym.types import CallContext, Failure, Task, ToolCall
 from tests.small import CORPUS
 
@@ -19,6 +19,7 @@ KNOWS = [
     {"about": "city", "words": ["city", "live"], "says": "I live in Oru."},
     {"about": "year", "words": ["year", "in what year", "when"], "says": "It came out in 1984."},
     {"about": "sure", "words": ["confirm", "sure"], "says": "No, make it Ulm."},
+    {"about": "film", "words": ["film"], "says": "Not a film."},
 ]
 LATER = [{"about": "city", "words": ["city"], "says": "Ulm."}]
 USER = {"knows": KNOWS, "later": {"after": "sure", "knows": LATER}}
@@ -47,6 +48,8 @@ def asked(*questions: str, task: Task | None = TASK, tool: Any = None) -> list[s
         ("The capacity?", UNKNOWN),
         ("Do you live there? Sure?", "I live in Oru."),
         ("Is it Mira Venn?", UNKNOWN),
+        ("City, year, sure?", "I live in Oru."),
+        ("City, year, sure, film?", TOO_MANY),
     ],
 )
 def test_only_what_is_named_first_is_told(question: str, said: str) -> None:

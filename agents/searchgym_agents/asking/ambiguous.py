@@ -22,7 +22,7 @@ from searchgym.tasks.draft import Draft, Sketch, family
 from searchgym.tasks.solver import Solver
 from searchgym.tasks.wording import Voice, capitalised, indefinite
 from searchgym.text import normalise_answer
-from searchgym.tools.user import asked_about
+from searchgym.tools.user import THINGS, asked_about
 from searchgym.types import ReasoningGraph
 from searchgym.utils.english import STOP
 from searchgym.worlds.world import Fact
@@ -96,7 +96,8 @@ def ambiguous(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None
          "says": capitalised(f"{t.phrase} is {t.text}.".replace("{s}", this))} for t in kept
     ]  # fmt: skip
     question = f"What is {told.phrase}?".replace("{s}", this)
-    if asked_about(question, knows) is not knows[kept.index(told)]:
+    named = asked_about(question, knows)
+    if len(named) > THINGS or named[:1] != [knows[kept.index(told)]]:
         return None
     user = {"scene": "You think of one thing and do not know its name.", "knows": knows}
     calls = [

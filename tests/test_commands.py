@@ -84,7 +84,7 @@ def printed() -> dict[str, str]:
                 if isinstance(value, str) and value.startswith("searchgym "):
                     found.setdefault(value, f"the card of {card.id}")
     for row in entries():
-        if row.command:
+        if row.command.startswith("searchgym "):
             found.setdefault(row.command, f"searchgym leaderboard --commands: {row.run}")
     return found
 

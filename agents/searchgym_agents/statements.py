@@ -54,7 +54,7 @@ class Statement(NamedTuple):
 @lru_cache(maxsize=8)
 def tables_of(description: str) -> tuple[Table, ...]:
     """Tables as the tool ``sql`` describes them."""
-    found = re.findall(r"(\w+)\(([^)]*)\)", description.partition("Tables: ")[2])
+    found = re.findall(r"\b(\w++)\(([^()]*)\)", description.partition("Tables: ")[2])
     return tuple(
         (
             name,
@@ -217,8 +217,8 @@ def filled(question: str, description: str) -> Filled:
 
 def answer_of(shown: str) -> str:
     """The rows below the header of what the tool showed, with semicolons."""
-    match = re.search(r"\{.*\}", shown, re.S)
-    text = str(json.loads(match[0])["output"]) if match else shown
+    first, last = shown.find("{"), shown.rfind("}")
+    text = str(json.loads(shown[first : last + 1])["output"]) if 0 <= first < last else shown
     rows = text.strip().split("\n")[1:]
     return "; ".join(rows) or ABSTAIN
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import gymnasium as gym
@@ -264,7 +265,7 @@ def show(
     if as_json:
         print_json({**facts, "description": text})
         return
-    console().print(f"[bold]{facts['id']}[/bold]: {facts['summary']}\n")
+    console().print(f"[bold]{facts['id']}[/bold]: {facts.get('summary', 'of your own')}\n")
     print_facts("", {k: v for k, v in facts.items() if k not in _NOT_PRINTED and v != []})
     if text:
         print()
@@ -272,14 +273,16 @@ def show(
     kind = "corpora" if name in cards("corpora") else facts["kind"]
     if example and kind in ("envs", "agents", "dialects", "corpora"):
         print()
-        _print_example(name, kind)
+        from ..envs.registration import CARD_FILES
+
+        _print_example(name, kind, None if "folder" in facts else CARD_FILES.get(facts["id"]))
     if kind in ("envs", "agents", "corpora"):
         for section in Registry("section").values():
             load_known(section)(facts["id"].removeprefix("searchgym/"), kind)
 
 
-def _print_example(name: str, kind: str) -> None:
-    """An episode, or why there is none."""
+def _print_example(name: str, kind: str, own: Path | None) -> None:
+    """An episode, or why there is none. Where the card is one's ``own``, its error is raised."""
     try:
         if kind == "corpora":
             title, lines = "Its first passage", passage_lines(name)
@@ -291,6 +294,8 @@ def _print_example(name: str, kind: str) -> None:
             title = "An episode in SimpleQA-v0, in this dialect"
             lines = episode_lines("SimpleQA-v0", keywords={"dialect": name})
     except (SearchGymError, gym.error.Error) as error:
+        if own is not None:
+            raise type(error)(f"{own}: {error}") from error
         title, lines = "No example here", textwrap.wrap(str(error), 76)
     out = console()
     out.print(f"[bold]{title}[/bold]")

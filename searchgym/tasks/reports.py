@@ -46,7 +46,7 @@ _CITE = Phrases(
         "Source every sentence with the title of a page in square brackets.",
     ),
 )
-_OF = re.compile(r"(\w+) of \{([so])\}")
+_OF = re.compile(r"\b(\w++) of \{([so])\}")
 
 
 @family()

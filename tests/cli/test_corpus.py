@@ -139,7 +139,8 @@ def test_audit_of_a_world(cli: Cli) -> None:
     ).json
     assert set(found["families"]) == {
         "simple", "chain", "comparison", "intersection", "count", "parallel", "superlative",
-        "unanswerable", "difference", "masked", "aggregate", "set", "follow_up",
+        "unanswerable", "difference", "masked", "aggregate", "set", "follow_up", "report", "sql",
+        "computed",
     }  # fmt: skip
     assert all(row["built"] == 6 for row in found["families"].values())
     assert found["kept"] > 0.5

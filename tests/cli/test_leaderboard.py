@@ -36,11 +36,14 @@ from tests.cli.conftest import SMALL, Cli
 ROOT = catalog("envs").parent
 
 
+BEGIN = ("searchgym transfer ", "searchgym eval ", "python -m searchgym_agents.")
+
+
 def test_every_stored_run_has_rows() -> None:
     rows = entries(fewest=1)
     assert {row.run.partition("/")[0] for row in rows} == {p.parent.name for p in expected_files()}
     assert {"hotpotqa", "nq", "popqa"} <= {row.set for row in rows}
-    assert all(row.command.startswith(("searchgym transfer ", "searchgym eval ")) for row in rows)
+    assert all(row.command.startswith(BEGIN) for row in rows)
     assert all(row.scores["f1"].low <= row.scores["f1"].mean for row in rows)
     assert min(row.questions for row in entries()) >= FEWEST
 

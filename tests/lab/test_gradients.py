@@ -50,7 +50,7 @@ def test_it_is_what_an_update_goes_by(method):
     found = here._of(batch)
     trained = TabularLM(lm().tree, lm().logits.clone().requires_grad_())
     updater = object.__new__(Updater)
-    updater.lm, updater.recipe, updater.processes = trained, here.recipe, SingleProcess()
+    updater.cast, updater.recipe, updater.processes = trained, here.recipe, SingleProcess()
     updater.config = replace(TrainConfig.of(here.recipe), minibatches=1)
     batch = Batch.of([here._group(q, row.tolist()) for q, row in enumerate(draws)])
     here._fill(batch)

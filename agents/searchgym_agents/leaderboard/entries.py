@@ -117,7 +117,9 @@ def recorded(path: Path) -> list[Entry]:
         cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for row in run["table"]:
             cells.setdefault((row["rung"], row["agent"]), []).append(row)
-        command = ["searchgym", run.get("command", "transfer"), *run["arguments"]]
+        command = [*run.get("command", "transfer").split(), *run["arguments"]]
+        if command[0] != "python":  # a learner's own module
+            command.insert(0, "searchgym")
         kinds = {rung["name"]: rung["kind"] for rung in run["rungs"]}
         scoring = run.get("scoring", FIRST_SCORING)
         note = "" if scoring == SCORING_VERSION else f"scoring {scoring}"

@@ -146,7 +146,8 @@ class RlStruct:
     structure: float = 0.25
     format: float = 0.25
     content: float = 1.0
-    keys: tuple[str, ...] = ("name", "arguments")
+    keys: str = "name arguments"
+    """Words."""
 
     def final(self, outcome: Outcome) -> dict[str, float]:
         scored = [self.of(turn.text) for turn in outcome.turns]
@@ -162,7 +163,8 @@ class RlStruct:
         except (ValueError, RecursionError):
             found = None
         is_object = isinstance(found, dict)
-        has = sum(key in found for key in self.keys) / len(self.keys) if is_object else 0.0
+        keys = self.keys.split()
+        has = sum(key in found for key in keys) / max(len(keys), 1) if is_object else 0.0
         bare = not re.sub(r"</?+[A-Za-z_]\w*+>", "", around).strip()
         return {
             "valid": self.valid * is_object,

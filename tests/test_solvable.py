@@ -51,7 +51,7 @@ def test_oracle_scores_everything_and_cheap_agents_next_to_nothing(
     assert max(table[name]["comparison"] for name in cheap) <= 0.65
     assert table["majority answer"]["count"] <= 0.45
     assert table["majority answer"]["aggregate"] <= 0.45
-    assert table["majority answer"]["sql"] <= 0.45, "some are counts"
+    assert max(table[name]["sql"] for name in cheap) <= 0.10, "some of its answers are counts"
 
 
 def test_random_is_near_zero(shared: SearchEnv, table: dict[str, dict[str, float]]) -> None:

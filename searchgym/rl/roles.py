@@ -87,15 +87,15 @@ class Cast:
 
     # --- scores -------------------------------------------------------------------------------
     def score(self, rows: Sequence[TrainingRow], **options: Any) -> TokenScores:
-        """As :meth:`TrainableLM.score`, each row by the model of its role."""
+        """Score rows as :meth:`TrainableLM.score` does, each by the model of its role."""
         return self._parted(rows, lambda lm, part: lm.score(part, **options))
 
     def logp(self, rows: Sequence[TrainingRow]) -> Tensor:
-        """As :meth:`TrainableLM.logp`."""
+        """Return log-probabilities as :meth:`TrainableLM.logp` does."""
         return self.score(rows).logp
 
     def reference_logp(self, rows: Sequence[TrainingRow]) -> Tensor:
-        """As :meth:`TrainableLM.reference_logp`."""
+        """Return those of the reference as :meth:`TrainableLM.reference_logp` does."""
         return self._parted(rows, lambda lm, part: TokenScores(lm.reference_logp(part), None)).logp
 
     def _parted(

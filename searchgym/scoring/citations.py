@@ -87,7 +87,7 @@ class Sentence(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a sentence."""
+    """Verdict on a sentence."""
 
     sentence: Sentence
     state: str
@@ -259,7 +259,7 @@ def _marked(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
 
 
 class Understood(NamedTuple):
-    """What a sentence says."""
+    """Facts that a sentence states."""
 
     facts: tuple[int, ...]
     stray: tuple[str, ...]

@@ -89,7 +89,7 @@ class AskUser(Tool):
         self.temperature, self.max_tokens = temperature, max_tokens
 
     def initial_state(self, task: Task | None) -> dict[str, Any]:
-        """What the person knows (``knows``, ``later``), and what was asked about (``told``)."""
+        """Return what the person knows (``knows``, ``later``) and was asked about (``told``)."""
         user = (task.meta.get("user") if task else None) or {}
         return {"knows": [], "told": [], **copy.deepcopy(dict(user))}
 

@@ -65,8 +65,12 @@ class TrainableLM:
             half minute on a GPU, where small operations take most of the time.
         autocast: ``"bfloat16"`` computes the matrix products of training in it, of weights that
             stay as they are (half the time where the machine has such products); sampling does not
-            change. ``"auto"``: on accelerators, and on CPUs that gain by it
+            change, see ``play_dtype``. ``"auto"``: on accelerators, and on CPUs that gain by it
             (:func:`~searchgym.llms.acceleration.fast_dtype`). float16 would need scaled gradients.
+        play_dtype: Let policies play a copy of the weights in this dtype, renewed after each step:
+            a token that is written reads every weight, and of ``"bfloat16"`` that is half the
+            bytes. Without, they play the weights that are trained. Old log-probabilities are then
+            those of the trained weights (the recipe ``grpo_tis`` weighs by the difference).
         seed: Fixes the adapters' first weights.
         options: Passed to ``from_pretrained``.
 
@@ -90,6 +94,7 @@ class TrainableLM:
         freeze: str | Sequence[str] = (),
         temperature: float = 1.0,
         autocast: str | None = None,
+        play_dtype: str | None = None,
         compile: bool = False,
         seed: int = 0,
         **options: Any,
@@ -98,6 +103,14 @@ class TrainableLM:
         self.tokenizer, self.tokens = tokenizer, tokens
         self.checkpointing = gradient_checkpointing
         self.autocast = _checked(autocast, self.model.device.type)
+        self.play_dtype = play_dtype
+        if play_dtype is not None:
+            import torch
+
+            if not isinstance(getattr(torch, play_dtype, None), torch.dtype):
+                raise EngineError(f"play_dtype is bfloat16 or another of torch, got {play_dtype!r}")
+            if lora is not None:
+                raise EngineError("play_dtype copies whole weights: with lora give dtype instead")
         _without_dropout(self.model)
         self.freeze = (freeze,) if isinstance(freeze, str) else tuple(freeze)
         _freeze(self.model, self.freeze)
@@ -136,8 +149,14 @@ class TrainableLM:
 
     # --- sampling -----------------------------------------------------------------------------
     def generator(self, **options: Any) -> TransformersGenerator:
-        """A generator over the same weights; ``options`` as of ``TransformersGenerator``."""
-        return TransformersGenerator(self.model, self.tokenizer, **options)
+        """A generator over the same weights, or over a copy in ``play_dtype``; ``options`` as of
+        ``TransformersGenerator``."""
+        model = self.model
+        if self.play_dtype is not None:
+            import torch
+
+            model = copy.deepcopy(model).requires_grad_(False).to(getattr(torch, self.play_dtype))
+        return TransformersGenerator(model, self.tokenizer, **options)
 
     def policy(
         self, renderer: Any = AUTO, *, reuse_tokens: int | None = None, **options: Any

@@ -54,6 +54,29 @@ def test_a_small_step_moves_the_weights_of_a_half_precision_checkpoint(
     assert moved > 0.9 * sum(p.numel() for p in before.values())
 
 
+def test_a_copy_in_half_precision_plays_and_follows_the_weights(half: Path, tmp_path: Path) -> None:
+    def run(folder: Path, steps: int) -> Trainer:
+        train = {"steps": steps, "tasks": 2, "lr": 1e-2, "save_every": 1}
+        made = build(
+            plan(half, train=train, load={"play_dtype": "bfloat16"}), setting(), tmp_path / folder
+        )
+        list(made.train())
+        return made
+
+    whole, cut = run(Path("whole"), 3), run(Path("cut"), 1)
+    resumed = run(Path("cut"), 3)
+    generator: Any = resumed.policy.generator
+    assert {p.dtype for p in resumed.lm.parameters()} == {torch.float32}
+    for played, trained in zip(
+        generator.model.parameters(), resumed.lm.model.parameters(), strict=True
+    ):
+        assert torch.equal(played, trained.detach().to(torch.bfloat16))
+    assert torch.equal(weights(resumed.lm), weights(whole.lm))
+    assert not torch.equal(weights(resumed.lm), weights(cut.lm))
+    with pytest.raises(EngineError, match="play_dtype is bfloat16 or another of torch, got 'bf16'"):
+        player(play_dtype="bf16")
+
+
 def test_adapters_keep_the_checkpoint_as_it_is(half: Path, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

@@ -208,10 +208,11 @@ def _check_options(name: str, given: Mapping[str, Any], known: set[str]) -> None
 
 
 def _majority(env: SearchEnv, tasks: Sequence[Task]) -> Agent:
+    """The most frequent canonical answer, refusals left out (ties: the first in order)."""
     from ..agents.simple import ConstantAgent
-    from ..evaluation.baselines import majority_answer
 
-    return ConstantAgent(majority_answer(tasks))
+    counts = Counter(task.answers[0] for task in tasks if not task.should_abstain)
+    return ConstantAgent(*[answer for answer, _ in counts.most_common(1)])
 
 
 def _candidate(weights: Path | None) -> Agent:

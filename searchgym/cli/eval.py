@@ -19,7 +19,6 @@ from .options import EnvId, Least1, Settings, Trust, fills, overrides, set_optio
 from .output import (
     JsonFlag,
     print_json,
-    print_table,
     progress,
     say,
     with_examples,
@@ -77,7 +76,6 @@ class EvalOptions:
     "searchgym eval SearchQA-v0 -a react -a tool-calling -n 50 -s "
     "agent.base_url=http://127.0.0.1:8000/v1 -s agent.model=Qwen/Qwen2.5-7B-Instruct",
     "searchgym eval HotpotQA-v0 -a runs/model -s agent.temperature=1 --samples 4",
-    "searchgym eval SearchQA-v0 --baselines",
 )
 @fills("plan", EvalOptions)
 def evaluate(
@@ -100,13 +98,6 @@ def evaluate(
             "(judge.base_url=http://…/v1, judge.model=…)."
         ),
     ] = None,
-    bars: Annotated[
-        bool,
-        typer.Option(
-            "--baselines",
-            help="Show the exact match of agents that cost nothing, and of the oracle, by family.",
-        ),
-    ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Print every table: cost, families, refusals, …")
     ] = False,
@@ -115,9 +106,6 @@ def evaluate(
 ) -> None:
     """Evaluate agents on an environment: every question once, means with 95 % intervals."""
     given, of_agents, of_judge = settings_of(settings, "agent", "judge")
-    if bars:
-        _baselines(env, plan, given, as_json)
-        return
     if (plan.fresh or plan.retry_lost) and plan.out is None:
         raise EvaluationError("--fresh and --retry-lost speak of a folder: name it with --out")
     options = overrides(of_agents, "agent.temperature=0.7")
@@ -264,20 +252,3 @@ def _say_if_asked_differently(results: Sequence[EvalResult]) -> None:
         if differs := asked_differently(other, first):
             say(f"{other.agent} and {first.agent} were asked differently: {told(differs)}; "
                 "-s agent.KEY=VALUE sets it for all agents")  # fmt: skip
-
-
-def _baselines(env: str, plan: EvalOptions, settings: list[str], as_json: bool) -> None:
-    from ..evaluation.baselines import baselines
-
-    with working(f"building {env} …"):
-        shared, tasks = Entrant(env, tuple(settings), "", "", {}, plan.questions).questions_asked()
-    with progress("baselines", unit="episodes") as advance:
-        table = baselines(shared, tasks=tasks, seed=plan.seed, progress=advance)
-    if as_json:
-        print_json(table)
-    else:
-        rows = [
-            {"agent": agent, **{family: f"{em:.2f}" for family, em in row.items()}}
-            for agent, row in table.items()
-        ]
-        print_table("Exact match by family", rows)

@@ -1,5 +1,3 @@
-from .baselines import baselines as baselines
-from .baselines import majority_answer as majority_answer
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .comparison import differing as differing

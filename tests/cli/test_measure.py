@@ -68,13 +68,6 @@ def test_refusals_are_shown_where_some_should_be(cli: Cli) -> None:
     assert "1.00 [" in refuse  # all answerable ones refused, too
 
 
-def test_the_baselines_by_family(cli: Cli) -> None:
-    table = cli("eval", "SearchQA-v0", "--baselines", "-n", 12, *SMALL, "--json").json
-    assert {row["all"] for name, row in table.items() if name.startswith("oracle")} == {1.0}
-    assert max(row["all"] for name, row in table.items() if "always" in name) <= 0.2
-    assert "random" in cli("eval", "SimpleQA-v0", "--baselines", "-n", 6, *SMALL).out
-
-
 def test_a_part_of_the_questions_has_every_family(cli: Cli) -> None:
     arguments = ("eval", "SearchQA-v0", "-n", 6, "-a", "rules", *SMALL, "--json")
     (result,) = cli(*arguments).json

@@ -10,14 +10,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789éüñ日本京都東жидко"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-def _save_bert(folder: Path, *, seed: int, outputs: int | None) -> Path:
+def encoder_folder(folder: Path, *, seed: int = 0) -> Path:
+    """A plain transformer without sentence-transformers' own files (as many on hubs are)."""
     import torch
-    from transformers import (
-        BertConfig,
-        BertForSequenceClassification,
-        BertModel,
-        BertTokenizerFast,
-    )
+    from transformers import BertConfig, BertModel, BertTokenizerFast
 
     folder.mkdir(parents=True, exist_ok=True)
     letters = sorted(set(LETTERS))
@@ -32,23 +28,8 @@ def _save_bert(folder: Path, *, seed: int, outputs: int | None) -> Path:
     )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        if outputs is None:
-            model = BertModel(config)
-        else:
-            config.num_labels = outputs
-            model = BertForSequenceClassification(config)
-    model.save_pretrained(folder)
+        BertModel(config).save_pretrained(folder)
     return folder
-
-
-def encoder_folder(folder: Path, *, seed: int = 0) -> Path:
-    """A plain transformer without sentence-transformers' own files (as many on hubs are)."""
-    return _save_bert(folder, seed=seed, outputs=None)
-
-
-def cross_encoder_folder(folder: Path, *, seed: int = 0, outputs: int = 1) -> Path:
-    """A sequence classifier, as cross-encoders are."""
-    return _save_bert(folder, seed=seed, outputs=outputs)
 
 
 @lru_cache(maxsize=1)

@@ -12,8 +12,10 @@ from safetensors.torch import load_file
 
 from searchgym.engines import BM25Engine  # noqa: F401
 from searchgym.policies import TrainableLM
+from searchgym.rl import OwnWeights
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.trainer import TrainConfig, Trainer
+from tests.rl import lookup
 from tests.rl.colours import SAMPLING, blank, setting, tokenizer
 
 RECIPE: dict[str, Any] = {  # everything that has memory
@@ -29,8 +31,29 @@ RECIPE: dict[str, Any] = {  # everything that has memory
 STEPS = 10
 
 
+RANKED: dict[str, Any] = {  # two sets of weights, with an optimizer each
+    "rollout": {"use": "ranked", "size": 4, "keep": 2},
+    "reward": ["weighted", "ranking"],
+    "advantage": {"use": "by_role", "base": "grpo"},
+    "loss": "ppo",
+    "train": {"minibatches": 2},
+}
+
+
 def main(out: str, warm: str) -> None:
+    """Train one policy from the weights in file ``warm``, or, without it, one and its ranker."""
     torch.set_num_threads(1)
+    if not warm:
+        lm, policy = lookup.player(0)
+        recipe = Recipe.of(RANKED)
+        config = TrainConfig.of(recipe, steps=STEPS, tasks=3, lr=1e-3, seed=5, save_every=3)
+        roles = {"ranker": OwnWeights(*lookup.player(0))}
+        env = lookup.shelf(2)
+        for _ in Trainer(
+            env, lm, recipe, config, policy=policy, roles=roles, out=Path(out)
+        ).train():
+            pass
+        return
     model = blank()
     model.load_state_dict(load_file(warm), strict=False)
     lm = TrainableLM(model, tokenizer(), reference=True)

@@ -42,19 +42,19 @@ def logged(out: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
 
 
-def begin(processes: Any, out: Path, warm: Path) -> Any:
-    run = processes.Process(target=main, args=(str(out), str(warm)))
+def begin(processes: Any, out: Path, warm: str) -> Any:
+    run = processes.Process(target=main, args=(str(out), warm))
     run.start()
     return run
 
 
-def finish(processes: Any, out: Path, warm: Path) -> None:
+def finish(processes: Any, out: Path, warm: str) -> None:
     run = begin(processes, out, warm)
     run.join(200)
     assert run.exitcode == 0
 
 
-def kill_after(processes: Any, out: Path, warm: Path, lines: int, delay: float) -> None:
+def kill_after(processes: Any, out: Path, warm: str, lines: int, delay: float) -> None:
     """SIGKILL a run a moment after it has logged so many steps."""
     run = begin(processes, out, warm)
     try:
@@ -70,10 +70,13 @@ def kill_after(processes: Any, out: Path, warm: Path, lines: int, delay: float) 
     assert run.exitcode == -9
 
 
-def test_killed_runs_repeat_exactly(tmp_path: Path, processes: Any) -> None:
-    warm = tmp_path / "warm.safetensors"
-    model = player()[0].model
-    save_file({n: p.detach().clone() for n, p in model.named_parameters()}, str(warm))
+@pytest.mark.parametrize("kind", ["one policy", "two"])
+def test_killed_runs_repeat_exactly(tmp_path: Path, processes: Any, kind: str) -> None:
+    warm = ""
+    if kind == "one policy":
+        warm = str(tmp_path / "warm.safetensors")
+        model = player()[0].model
+        save_file({n: p.detach().clone() for n, p in model.named_parameters()}, warm)
     alone, killed = tmp_path / "alone", tmp_path / "killed"
     finish(processes, alone, warm)
     kill_after(processes, killed, warm, 1, 0.03)  # before the first checkpoint
@@ -84,6 +87,7 @@ def test_killed_runs_repeat_exactly(tmp_path: Path, processes: Any) -> None:
     assert rows(killed) == rows(alone)
     first, second = (load_file(out / CHECKPOINT) for out in (alone, killed))
     assert set(first) == set(second)
+    assert any(name.startswith("roles/") or "ranker" in name for name in first) == (not warm)
     for name, value in first.items():
         assert torch.equal(value, second[name]), name
 

@@ -32,7 +32,7 @@ from .targets import corpus, stream
 @with_examples(
     "searchgym corpus index encyclopedia --out runs/index",
     "searchgym corpus index notes/ --out runs/notes -s k1=1.2 -s b=0.75 -s stemmer=null",
-    "searchgym corpus index hotpotqa --engine dense --out runs/dense",
+    "searchgym corpus index hotpotqa --engine dense --index hnsw --out runs/dense",
     "searchgym corpus index hotpotqa --engine dense --out runs/e5 -s model=intfloat/e5-base-v2",
     "searchgym corpus index wiki18 --engine bm25_disk --out runs/wiki18",
 )
@@ -43,6 +43,10 @@ def index(
         typer.Option(help="Folder of the index. bm25 replaces an older one, dense continues it."),
     ],
     engine: Annotated[str, typer.Option(help="bm25, dense or bm25_disk.")] = "bm25",
+    kind: Annotated[
+        str | None,
+        typer.Option("--index", help="Dense only: flat (the default) or hnsw."),
+    ] = None,
     split: Split = None,
     data_dir: DataDir = None,
     settings: Annotated[Settings, set_option("An option of the engine.")] = None,
@@ -51,7 +55,8 @@ def index(
     """Build an index of a corpus and save it, ready to be memory-mapped.
 
     [bold]--set[/bold] gives arguments of the engine. BM25: k1, b, stemmer, stopwords, method,
-    fields. Dense: the encoder's (model, preset, pooling, max_length, device, …) and shard.
+    fields. Dense: the encoder's (model, preset, pooling, max_length, device, …), the index's
+    (links, ef_construction, ef_search, depth), shard and threads.
     bm25_disk, which keeps passages and index on disk: k1, b, stemmer, stopwords, lowercase,
     unicode.
 
@@ -61,6 +66,8 @@ def index(
     """
     builds = {"bm25": _bm25, "dense": _dense, "bm25_disk": _on_disk}
     check_known("engine with an index", builds, engine, error=EngineError)
+    if kind is not None and engine != "dense":
+        raise EngineError(f"--index {kind} needs --engine dense; {engine} has one kind of index")
     passages: Any
     if engine == "bm25_disk":  # indexed as they are read: none of them stays in memory
         passages = stream(name, split, data_dir)
@@ -68,7 +75,7 @@ def index(
         with working(f"reading {name} …"):
             passages = corpus(name, split, data_dir)
     start = time.perf_counter()
-    made = builds[engine](passages, out, overrides(settings))
+    made = builds[engine](passages, out, kind or "flat", overrides(settings))
     facts = {
         "corpus": getattr(passages, "name", name),
         **{key: made.pop(key) for key in ("passages", "digest")},
@@ -80,7 +87,7 @@ def index(
     print_facts(f"Index of {facts['corpus']}", facts, as_json)
 
 
-def _bm25(passages: Any, out: Path, options: dict[str, Any]) -> dict[str, Any]:
+def _bm25(passages: Any, out: Path, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     from ..engines.registry import build_engine
 
     with working(f"indexing {len(passages):,} passages …"):
@@ -89,7 +96,7 @@ def _bm25(passages: Any, out: Path, options: dict[str, Any]) -> dict[str, Any]:
     return _about(passages) | {"fingerprint": engine.fingerprint}
 
 
-def _on_disk(passages: Any, out: Path, options: dict[str, Any]) -> dict[str, Any]:
+def _on_disk(passages: Any, out: Path, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     from ..engines.on_disk import DiskBM25Engine, build
 
     try:
@@ -103,19 +110,28 @@ def _on_disk(passages: Any, out: Path, options: dict[str, Any]) -> dict[str, Any
     return _about(made.passages) | {"fingerprint": made.fingerprint}
 
 
-def _dense(passages: Any, out: Path, options: dict[str, Any]) -> dict[str, Any]:
-    from ..engines.dense import encoder_of
+def _dense(passages: Any, out: Path, kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    from ..engines.dense import NUMBERS, encoder_of
     from ..engines.dense.build import build_dense
 
-    placed = {"shard": options.pop("shard")} if "shard" in options else {}
+    numbers = {name: options.pop(name) for name in list(options) if name in NUMBERS}
+    placed = {name: options.pop(name) for name in ("shard", "threads") if name in options}
     try:
         with working("loading the encoder …"):
             encoder = encoder_of(options.pop("encoder", None), options)
     except TypeError as error:
         raise EngineError(f"engine 'dense': {error}") from error
     with progress(f"encoding with {encoder.name}", len(passages), "passages") as advance:
-        build_dense(passages, encoder, out, progress=advance, **placed)
-    return _about(passages) | {"encoder": encoder.name}
+        made = build_dense(
+            passages, encoder, out, kind=kind, numbers=numbers, progress=advance, **placed
+        )
+    recall = made["recall"]
+    about = {"kind": kind, "numbers": made["numbers"], "encoder": encoder.name}
+    if kind != "flat":
+        about["recall@10 against flat"] = recall["served"]
+        about["recall@10 before exact scoring"] = recall["raw"]
+        about["queries measured"] = recall["queries"]
+    return _about(passages) | about
 
 
 def _about(passages: Any) -> dict[str, Any]:

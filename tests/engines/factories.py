@@ -89,12 +89,16 @@ class FailsOn:
         return [failed if q.text == BAD else a for q, a in zip(batch, answers, strict=True)]
 
 
-def _dense(place: Place) -> Spec:
-    """A tiny encoder, whose vectors lie close together: many near ties."""
-    return {
-        "name": "dense", "encoder": str(tiny_encoder()), "pooling": "mean",
-        "cache": str(place.folder), "device": "cpu",
-    }  # fmt: skip
+def _dense(kind: str) -> Callable[[Place], Spec]:
+    """All kinds over one tiny encoder, whose vectors lie close together: many near ties."""
+
+    def spec(place: Place) -> Spec:
+        return {
+            "name": "dense", "encoder": str(tiny_encoder()), "pooling": "mean", "kind": kind,
+            "cache": str(place.folder), "device": "cpu",
+        }  # fmt: skip
+
+    return spec
 
 
 def _on_disk(shard: int) -> Callable[[Place], Spec]:
@@ -112,7 +116,7 @@ def _graph(mode: str) -> Callable[[Place], Spec]:
 
 
 def _hybrid(place: Place) -> Spec:
-    return {"name": "hybrid", "engines": ["bm25", _dense(place)], "fusion": "rank-score"}
+    return {"name": "hybrid", "engines": ["bm25", _dense("flat")(place)], "fusion": "rank-score"}
 
 
 def _hybrid_failing(place: Place) -> tuple[Spec, str]:
@@ -177,7 +181,8 @@ ENTRIES: dict[str, Entry] = {
     "bm25_disk:shards": Entry(_on_disk(16), _EXACT | _PURE),
     "graph": Entry(lambda place: "graph", _PURE | {"own"}),
     **{f"graph:{mode}": Entry(_graph(mode), _PURE) for mode in MODES},
-    "dense": Entry(_dense, _EXACT | {"total"}),
+    "dense": Entry(_dense("flat"), _EXACT | {"total"}),
+    "dense:hnsw": Entry(_dense("hnsw"), _LOCAL | {"finds"}),
     "hybrid": Entry(_hybrid, _LOCAL | {"finds"}, _hybrid_failing),
     "recorded": Entry(_recorded, _EXACT | _PURE, _recorded_failing),
     "remote": Entry(_remote, frozenset({"any corpus", "ordered"}), lambda p: (_remote(p), BAD)),

@@ -13,8 +13,9 @@ import torch
 
 from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
+from searchgym.engines.dense.build import build_dense, recall
 from searchgym.engines.dense.encoder import PRESETS, SentenceEncoder, find_preset
-from searchgym.engines.dense.index import Vectors
+from searchgym.engines.dense.index import KINDS, DenseIndex, Vectors, build_faiss, parameters
 from searchgym.errors import EngineError
 from searchgym.types import CallContext, Query
 from tests.engines.drawn import WORDS, corpus_of
@@ -145,7 +146,55 @@ def test_wrong_encoders_are_one_clear_error(
         SentenceEncoder(**options)
 
 
-# --- the engine -------------------------------------------------------------------------------
+# --- kinds ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_recall_against_flat_is_measured_and_is_what_serving_gives(
+    kind: str, encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    corpus = corpus_of(600)
+    made = build_dense(corpus, encoder, tmp_path / "i", kind=kind, shard=256)
+    found = made["recall"]
+    assert found["k"] == 10
+    assert 0.5 < found["served"] <= 1.0
+    assert found["raw"] <= found["served"]
+    assert (kind == "flat") == (found["queries"] == 0)
+    engine = build_engine(
+        {"name": "dense", "index": str(tmp_path / "i"), "encoder": encoder}, corpus
+    )
+    flat = build_engine({"name": "dense", "encoder": encoder}, corpus)
+    texts = [p.text for p in list(corpus)[::7]]
+    shares = []
+    for ours, exact in zip(engine.search(texts, 10), flat.search(texts, 10), strict=True):
+        scores = {hit.passage.id: hit.score for hit in exact}
+        for hit in ours:
+            assert scores.get(hit.passage.id, hit.score) == pytest.approx(hit.score, abs=1e-5)
+        shares.append(sum(hit.score >= exact[-1].score - 1e-5 for hit in ours) / 10)
+    assert np.mean(shares) == pytest.approx(found["served"], abs=0.1)
+
+
+def test_recall_counts_what_is_missed() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(2000, 32)).astype(np.float32)
+    vectors = Vectors([x], longest=float(np.linalg.norm(x, axis=1).max()))
+    few = parameters("hnsw", {"links": 2, "ef_construction": 4, "ef_search": 1, "depth": 1})
+    index = DenseIndex("hnsw", vectors, build_faiss("hnsw", vectors, few), few, gpu=False)
+    poor = recall(index, x[:200])["served"]
+    many = parameters("hnsw", {"ef_search": 2000})
+    index = DenseIndex("hnsw", vectors, build_faiss("hnsw", vectors, many), many, gpu=False)
+    assert poor < 0.7 < recall(index, x[:200])["served"] == 1.0
+
+
+def test_numbers_of_an_index() -> None:
+    assert parameters("hnsw", {"links": 8})["links"] == 8
+    for kind, given, message in (
+        ("hnws", {}, "Did you mean 'hnsw'"),
+        ("flat", {"links": 3}, "unknown number of index 'flat'"),
+        ("hnsw", {"links": 0}, "must be a whole number ≥ 1"),
+    ):  # fmt: skip
+        with pytest.raises(EngineError, match=message):
+            parameters(kind, given)
+
+
 def test_options_of_the_engine(encoder: SentenceEncoder, tmp_path: Path) -> None:
     corpus = corpus_of(60)
     spec = {"name": "dense", "encoder": str(tiny_encoder()), "pooling": "mean", "device": "cpu"}
@@ -154,13 +203,17 @@ def test_options_of_the_engine(encoder: SentenceEncoder, tmp_path: Path) -> None
     assert by_path.fingerprint == ready.fingerprint
     cached = build_engine({**spec, "cache": str(tmp_path)}, corpus)
     assert cached.search(["fox"], 5) == by_path.search(["fox"], 5)  # type: ignore[attr-defined]
+    hnsw = build_engine({**spec, "kind": "hnsw", "ef_search": 7}, corpus)
+    assert hnsw.fingerprint != by_path.fingerprint
     folder = next(tmp_path.iterdir())
     opened = build_engine({"name": "dense", "index": str(folder)}, corpus)
     assert opened.fingerprint == cached.fingerprint
     wrong: list[tuple[dict[str, Any], str]] = [
+        ({**spec, "kind": "tree"}, "unknown dense index 'tree'"),
         ({**spec, "colour": 1}, "colour"),
         ({"encoder": encoder, "pooling": "cls"}, "cannot change an encoder that is ready"),
         ({"index": str(tmp_path / "none")}, "searchgym corpus index CORPUS --engine dense"),
+        ({"index": str(folder), "kind": "hnsw"}, "is of kind 'flat'"),
         ({"index": str(folder), "cache": "x"}, "not both"),
         ({"index": str(folder), "pooling": "cls"}, "cannot change|another encoder"),
         ({**spec, "index": str(folder), "pooling": "cls"}, "built with another encoder"),

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from searchgym.engines import build_engine
 from searchgym.engines.dense.build import build_dense, locked, shard_path
 from searchgym.engines.dense.encoder import SentenceEncoder
 from searchgym.errors import EngineError
-from searchgym.types import SearchEngine
 
 from .drawn import corpus_of
 from .tiny import tiny_encoder
@@ -37,7 +37,7 @@ encoder = SentenceEncoder(sys.argv[1], pooling="mean", device="cpu", batch_size=
 for line in sys.stdin:  # a process of its own for each build; the model is loaded once
     if (child := os.fork()) == 0:
         print(os.getpid(), flush=True)
-        build_dense(corpus_of(PASSAGES), encoder, sys.argv[2], shard=SHARD)
+        build_dense(corpus_of(PASSAGES), encoder, sys.argv[2], kind="hnsw", shard=SHARD)
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
@@ -89,9 +89,9 @@ def test_kill_9_at_random_moments(encoder: SentenceEncoder, tmp_path: Path) -> N
             assert PASSAGES // SHARD > len(after) >= wanted
             kept = after
         parent.stdin.close()
-    made = build_dense(corpus, encoder, folder, shard=SHARD)
+    made = build_dense(corpus, encoder, folder, kind="hnsw", shard=SHARD)
     assert shards(folder).items() >= kept.items()
-    assert build_dense(corpus, encoder, tmp_path / "whole", shard=SHARD) == made
+    assert build_dense(corpus, encoder, tmp_path / "whole", kind="hnsw", shard=SHARD) == made
     assert content(folder) == content(tmp_path / "whole")
     spec = {"name": "dense", "encoder": encoder}
     texts = [p.text for p in list(corpus)[:5]]
@@ -108,10 +108,10 @@ def test_death_before_and_after_every_file(
     encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = corpus_of(50)
-    build_dense(corpus, encoder, tmp_path / "whole", shard=25)
+    build_dense(corpus, encoder, tmp_path / "whole", kind="hnsw", shard=25)
     whole, replace = content(tmp_path / "whole"), os.replace
     files = len(whole)
-    assert files == 2 * 2 + 2  # shards and digests, plan, manifest
+    assert files == 2 * 2 + 3  # shards and digests, plan, index, manifest
     for last in range(files):
         for before in (True, False):
             folder = tmp_path / f"{last}-{before}"
@@ -128,24 +128,28 @@ def test_death_before_and_after_every_file(
 
             monkeypatch.setattr(os, "replace", dying)
             with pytest.raises(Died):
-                build_dense(corpus, encoder, folder, shard=25)
+                build_dense(corpus, encoder, folder, kind="hnsw", shard=25)
             monkeypatch.setattr(os, "replace", replace)
-            build_dense(corpus, encoder, folder, shard=25)
+            build_dense(corpus, encoder, folder, kind="hnsw", shard=25)
             assert content(folder) == whole
 
 
-def test_a_finished_index_is_left_alone(
+def test_a_finished_index_is_left_alone_and_another_kind_reuses_its_vectors(
     encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, folder = corpus_of(300), tmp_path / "i"
-    build_dense(corpus, encoder, folder, shard=100)
+    build_dense(corpus, encoder, folder, kind="hnsw", shard=100)
     before = content(folder)
 
     def refuse(*args: object) -> None:
         raise AssertionError("encoded again")
 
     monkeypatch.setattr(SentenceEncoder, "passages", refuse)
-    build_dense(corpus, encoder, folder, shard=100)
+    build_dense(corpus, encoder, folder, kind="hnsw", shard=100)
+    assert content(folder) == before
+    build_dense(corpus, encoder, folder, kind="flat", shard=100)
+    assert not (folder / "hnsw.faiss").exists()
+    build_dense(corpus, encoder, folder, kind="hnsw", shard=100)
     assert content(folder) == before
 
 
@@ -166,12 +170,61 @@ def test_a_shard_whose_bytes_changed_is_made_again(
         build_engine({"name": "dense", "index": str(folder), "encoder": encoder}, corpus)
 
 
+def test_death_between_a_new_index_and_its_manifest_leaves_no_mix(
+    encoder: SentenceEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rebuilt with other numbers, the old index is there, whole, until the new one is."""
+    corpus, folder, replace = corpus_of(60), tmp_path / "i", os.replace
+    build_dense(corpus, encoder, folder, kind="hnsw", numbers={"links": 2})
+
+    def dying(a: Path, b: Path) -> None:
+        if Path(b).name == "manifest.json":
+            raise Died
+        replace(a, b)
+
+    monkeypatch.setattr(os, "replace", dying)
+    with pytest.raises(Died):
+        build_dense(corpus, encoder, folder, kind="hnsw", numbers={"links": 5})
+    monkeypatch.setattr(os, "replace", replace)
+    spec = {"name": "dense", "index": str(folder), "encoder": encoder}
+    assert build_engine(spec, corpus).index.numbers["links"] == 2  # type: ignore[attr-defined]
+    for links in (5, 2, 5):
+        build_dense(corpus, encoder, folder, kind="hnsw", numbers={"links": links})
+        assert build_engine(spec, corpus).index.numbers["links"] == links  # type: ignore[attr-defined]
+        assert len(list(folder.glob("*.faiss"))) == 1
+
+
+def test_an_index_is_opened_while_others_rebuild_it(
+    encoder: SentenceEncoder, tmp_path: Path
+) -> None:
+    corpus, folder, done = corpus_of(60), tmp_path / "i", threading.Event()
+    build_dense(corpus, encoder, folder, kind="hnsw", numbers={"links": 2})
+
+    def rebuild() -> None:
+        try:
+            for turn in range(12):
+                kind, numbers = (("flat", {}), ("hnsw", {"links": 2 + turn}))[turn % 3 > 0]
+                build_dense(corpus, encoder, folder, kind=kind, numbers=numbers, wait=True)
+        finally:
+            done.set()
+
+    threads = [threading.Thread(target=rebuild) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    opened = 0
+    while not done.is_set():
+        build_engine({"name": "dense", "index": str(folder), "encoder": encoder}, corpus)
+        opened += 1
+    for thread in threads:
+        thread.join()
+    assert opened
+
+
 def test_processes_share_a_cache(encoder: SentenceEncoder, tmp_path: Path) -> None:
     """The second waits for the first, and a finished index needs neither lock nor building."""
-    corpus = corpus_of(200)
-    found: list[SearchEngine] = []
-    spec = {"name": "dense", "encoder": encoder, "cache": str(tmp_path)}
-    (folder,) = [tmp_path / f"{corpus.digest}-{encoder.digest}-flat"]
+    corpus, found = corpus_of(200), []
+    spec = {"name": "dense", "encoder": encoder, "cache": str(tmp_path), "kind": "hnsw", "links": 4}
+    (folder,) = [tmp_path / f"{corpus.digest}-{encoder.digest}-hnsw"]
     with locked(folder):
         second = threading.Thread(target=lambda: found.append(build_engine(spec, corpus)))
         second.start()
@@ -181,8 +234,11 @@ def test_processes_share_a_cache(encoder: SentenceEncoder, tmp_path: Path) -> No
     assert len(found) == 1
     before = content(folder)
     with locked(folder):  # held for good: opening must not need it
-        assert build_engine(spec, corpus).fingerprint == found[0].fingerprint
-    assert content(folder) == before
+        again: Any = build_engine({**spec, "ef_search": 1}, corpus)
+        whole: Any = build_engine(spec, corpus)
+    assert again.index.numbers["ef_search"] == 1
+    assert whole.fingerprint == found[0].fingerprint
+    assert content(folder) == before, "ef_search is a matter of searching"
 
 
 def test_folders_of_other_things_are_refused(encoder: SentenceEncoder, tmp_path: Path) -> None:

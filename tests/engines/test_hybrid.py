@@ -1,4 +1,4 @@
-"""Fusion of rankings."""
+"""Fusion of rankings, and cross-encoders behind them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
 from searchgym.engines.fusion import rank_score_fusion, reciprocal_rank_fusion, with_notes
 from searchgym.engines.pages import CorpusPages
+from searchgym.engines.rerank import CrossEncoderReranker
 from searchgym.errors import EngineError
 from searchgym.types import (
     CallContext,
@@ -32,7 +34,7 @@ from searchgym.types import (
 
 from ..small import CORPUS, PASSAGES
 from .drawn import corpus_of
-from .tiny import tiny_encoder
+from .tiny import cross_encoder_folder, tiny_encoder
 
 CONTEXT = CallContext(0, "e", {})
 
@@ -100,6 +102,48 @@ def test_fused_rankings_keep_the_rules(rankings: list[Ranking], k: int) -> None:
         assert fuse(rankings, k) == whole[:k]
         assert {*ids(whole)} == {key for found in rankings for key in ids(found)}
         assert list(whole) == sorted(whole, key=lambda hit: (-hit.score, hit.passage.id))
+
+
+@pytest.fixture(scope="module")
+def reranker(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoderReranker:
+    folder = cross_encoder_folder(tmp_path_factory.mktemp("cross"))
+    return CrossEncoderReranker(folder, device="cpu")
+
+
+def test_equal_batches_have_equal_scores(reranker: CrossEncoderReranker) -> None:
+    pairs = [(f"fox {i}", p.text) for i, p in enumerate(corpus_of(40))]
+    whole = reranker.score(pairs)
+    assert len(np.unique(whole)) > 30
+    np.testing.assert_array_equal(reranker.score(pairs), whole)
+    np.testing.assert_array_equal(reranker.score([*pairs, *pairs]), [*whole, *whole])
+    np.testing.assert_allclose(reranker.score(pairs[3:4]), whole[3:4], atol=1e-5)
+    assert reranker.score([]).shape == (0,)
+    theirs = reranker._model.predict(pairs)
+    np.testing.assert_allclose(1 / (1 + np.exp(-whole)), theirs, atol=1e-5)
+
+
+def test_a_cross_encoder_orders_the_best_of_the_fusion(reranker: CrossEncoderReranker) -> None:
+    corpus = corpus_of(80)
+    plain: Any = build_engine({"name": "hybrid", "engines": ["bm25"]}, corpus)
+    engine: Any = build_engine(
+        {"name": "hybrid", "engines": ["bm25"], "reranker": reranker, "rerank_depth": 12}, corpus
+    )
+    queries = [Query(text, k, CONTEXT) for text in ("red fox", "日本 boat") for k in (3, 12, 20)]
+    for query, found in zip(queries, engine.run(queries), strict=True):
+        (pool,) = plain.run([query._replace(k=max(12, query.k))])
+        scores = reranker.score(
+            [(query.text, f"{h.passage.title}\n{h.passage.text}") for h in pool]
+        )
+        # Batches of another size are rounded otherwise in the last digits.
+        expected = dict(zip(ids(pool), scores, strict=True))
+        theirs = [expected.pop(i) for i in ids(found)]
+        assert [hit.score for hit in found] == pytest.approx(theirs, abs=1e-5)
+        assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+        assert len(found) == min(query.k, len(pool))
+        assert all(score <= found[-1].score + 1e-5 for score in expected.values())
+        (alone,) = engine.run([query])
+        assert [hit.score for hit in alone] == pytest.approx([h.score for h in found], abs=1e-5)
+    assert plain.fingerprint != engine.fingerprint
 
 
 def test_what_hybrid_passes_on() -> None:
@@ -216,11 +260,18 @@ def test_dense_and_bm25_by_name(tmp_path: Path) -> None:
         ({"engines": ["bm25"], "fusion": "rank-score", "weights": [1]}, "weights belongs to"),
         ({"engines": ["bm25"], "fusion": "rank-score", "constant": 60}, "constant belongs to"),
         ({"engines": ["bm25"], "mean": "harmonic"}, "mean belongs to fusion 'rank-score'"),
+        ({"engines": ["bm25"], "rerank_depth": 5}, "rerank_depth needs a reranker"),
+        ({"engines": ["bm25"], "reranker": "/no/such/folder"}, "cannot load the cross-encoder"),
     ],
 )
 def test_wrong_options_are_one_clear_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(EngineError, match=message):
         build_engine({"name": "hybrid", **options}, Corpus("c", [Passage("1", "", "red", "u")]))
+
+
+def test_a_classifier_with_several_outputs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="gives 3 outputs"):
+        CrossEncoderReranker(cross_encoder_folder(tmp_path / "c", outputs=3), device="cpu")
 
 
 def test_notes_of_any_shape_are_joined() -> None:

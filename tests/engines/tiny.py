@@ -10,10 +10,14 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789éüñ日本京都東жидко"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-def encoder_folder(folder: Path, *, seed: int = 0) -> Path:
-    """A plain transformer without sentence-transformers' own files (as many on hubs are)."""
+def _save_bert(folder: Path, *, seed: int, outputs: int | None) -> Path:
     import torch
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from transformers import (
+        BertConfig,
+        BertForSequenceClassification,
+        BertModel,
+        BertTokenizerFast,
+    )
 
     folder.mkdir(parents=True, exist_ok=True)
     letters = sorted(set(LETTERS))
@@ -28,8 +32,23 @@ def encoder_folder(folder: Path, *, seed: int = 0) -> Path:
     )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        BertModel(config).save_pretrained(folder)
+        if outputs is None:
+            model = BertModel(config)
+        else:
+            config.num_labels = outputs
+            model = BertForSequenceClassification(config)
+    model.save_pretrained(folder)
     return folder
+
+
+def encoder_folder(folder: Path, *, seed: int = 0) -> Path:
+    """A plain transformer without sentence-transformers' own files (as many on hubs are)."""
+    return _save_bert(folder, seed=seed, outputs=None)
+
+
+def cross_encoder_folder(folder: Path, *, seed: int = 0, outputs: int = 1) -> Path:
+    """A sequence classifier, as cross-encoders are."""
+    return _save_bert(folder, seed=seed, outputs=outputs)
 
 
 @lru_cache(maxsize=1)

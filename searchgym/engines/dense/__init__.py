@@ -1,5 +1,5 @@
 """Dense search over any corpus: a sentence encoder and FAISS, with exact scores and ties."""
 
-from .engine import DenseEngine, encoder_of, make
+from .engine import NUMBERS, DenseEngine, encoder_of, make
 
-__all__ = ["DenseEngine", "encoder_of", "make"]
+__all__ = ["NUMBERS", "DenseEngine", "encoder_of", "make"]

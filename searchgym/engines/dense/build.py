@@ -3,14 +3,17 @@
 ``plan.json`` says what is encoded, by what, in shards of how many passages. A shard in ``shards/``
 is whole or absent, and beside it stands its SHA-256, which a restarted build compares before it
 keeps the shard. Passages are encoded shard by shard, so a build that was killed ends with the same
-bytes as one that was not. ``manifest.json`` is written last.
+bytes as one that was not. The FAISS file of "hnsw" follows, and
+``manifest.json`` is written last. Another kind of index over the same vectors reuses the shards.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,12 +27,23 @@ from ...storage import files
 from ...storage.files import LOCK, FolderLock, file_digest, settled, waiting_lock
 from ..passage_cache import VectorCache
 from .encoder import Progress, SentenceEncoder
-from .index import DenseIndex, Floats, Vectors, import_faiss
+from .index import (
+    AT_SEARCH,
+    DenseIndex,
+    Floats,
+    Vectors,
+    build_faiss,
+    check_graph,
+    import_faiss,
+    parameters,
+    read_faiss,
+)
 
 PLAN, MANIFEST = "plan.json", "manifest.json"
 SHARD = 8192
 """Passages per shard: what a killed build loses at most."""
 _FORMAT = 1
+_PROBES, _TOP = 256, 10
 _MANY = 1000
 """Passages from which encoding takes long enough to show how far it is."""
 
@@ -39,7 +53,10 @@ def build_dense(
     encoder: SentenceEncoder,
     folder: str | Path,
     *,
+    kind: str = "flat",
+    numbers: Mapping[str, Any] | None = None,
     shard: int = SHARD,
+    threads: int = 1,
     progress: Progress | None = None,
     wait: bool = False,
 ) -> dict[str, Any]:
@@ -49,54 +66,90 @@ def build_dense(
         corpus: Passages to search.
         encoder: Encoder of the passages.
         folder: Empty, or an unfinished build of the same corpus by the same encoder.
+        kind: A name of ``KINDS``.
+        numbers: Numbers of that kind.
         shard: Passages per shard.
+        threads: For FAISS's part; with more than one, HNSW graphs depend on timing.
         progress: Told how many more passages have been encoded.
         wait: For another build that is at work in the folder, instead of raising.
 
     Raises:
         EngineError: an empty corpus, a folder of something else, another build at work.
     """
-    import_faiss()
+    faiss = import_faiss()
     _not_empty(corpus)
     folder = Path(folder)
+    full = parameters(kind, numbers or {})
     with locked(folder, wait=wait):
         plan = _plan(corpus, encoder, shard)
         digests = _encode_shards(corpus, encoder, folder, plan, progress)
-        if not (folder / MANIFEST).exists() or read_json(folder / MANIFEST)["shards"] != digests:
-            longest = Vectors(open_shards(folder, plan)).longest
-            _write_json(folder / MANIFEST, {**plan, "longest": longest, "shards": digests})
+        old: dict[str, Any] = {}
+        if (folder / MANIFEST).exists():
+            old = read_json(folder / MANIFEST)
+            same = (old["kind"], old["numbers"], old["threads"]) == (kind, full, threads)
+            if same and old["shards"] == digests and _whole(folder, old):
+                return old
+        vectors = Vectors(open_shards(folder, plan))
+        built = build_faiss(kind, vectors, full, threads)
+        file = f"{kind}.faiss" if built is not None else None
+        if file:
+            if old.get("file") == file:  # which others may be opening
+                told = json.dumps([full, threads], sort_keys=True)
+                file = f"{kind}-{hashlib.sha256(told.encode()).hexdigest()[:16]}.faiss"
+            write_file(folder / file, lambda path: faiss.write_index(built, str(path)))
+        manifest = {
+            **plan,
+            "kind": kind,
+            "numbers": full,
+            "threads": threads,
+            "longest": vectors.longest,
+            "shards": digests,
+            "file": file,
+            "file_digest": file and file_digest(folder / file),
+            "recall": _recall(corpus, encoder, DenseIndex(kind, vectors, built, full)),
+        }
+        _write_json(folder / MANIFEST, manifest)
+        for other in folder.glob("*.faiss"):
+            if other.name != file:
+                other.unlink()
     return read_json(folder / MANIFEST)
 
 
 def open_dense(
     folder: str | Path,
     corpus: Corpus,
+    numbers: Mapping[str, Any],
     *,
     gpu: bool | None = None,
     verify: bool = True,
-) -> DenseIndex:
-    """A finished index, memory-mapped.
+) -> tuple[DenseIndex, dict[str, Any]]:
+    """A finished index, memory-mapped, and its manifest; ``numbers`` of ``AT_SEARCH`` override.
 
     Args:
         folder: Written by ``build_dense``.
         corpus: The one it was built from.
+        numbers: See above.
         gpu: Search with FAISS on a GPU; default: where there is one.
         verify: Compare the SHA-256 of the vectors with the manifest's, two to three seconds per
-            gigabyte.
+            gigabyte. FAISS's own file is always compared.
 
     Raises:
         EngineError: the build is unfinished, altered, or was made from another corpus.
     """
     path = Path(folder)
     try:
-        return settled(path / MANIFEST, lambda: _open_dense(path, corpus, gpu, verify), EngineError)
+        return settled(
+            path / MANIFEST, lambda: _open_dense(path, corpus, numbers, gpu, verify), EngineError
+        )
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise EngineError(
             f"the index in {folder} is damaged ({type(error).__name__}: {error}): build it again"
         ) from error
 
 
-def _open_dense(folder: Path, corpus: Corpus, gpu: bool | None, verify: bool) -> DenseIndex:
+def _open_dense(
+    folder: Path, corpus: Corpus, numbers: Mapping[str, Any], gpu: bool | None, verify: bool
+) -> tuple[DenseIndex, dict[str, Any]]:
     if (folder / PLAN).exists() and not (folder / MANIFEST).exists():
         raise EngineError(f"the index in {folder} is not finished: run the build again")
     manifest = read_json(folder / MANIFEST)
@@ -105,20 +158,37 @@ def _open_dense(folder: Path, corpus: Corpus, gpu: bool | None, verify: bool) ->
             f"the index in {folder} was not built from corpus {corpus.name!r} as it is now (index "
             f"{manifest['corpus']['digest']}, corpus {corpus.digest}): build it again"
         )
+    kind = manifest["kind"]
+    if wrong := sorted(set(numbers) - AT_SEARCH):
+        raise EngineError(
+            f"{', '.join(wrong)} of {folder} cannot be changed after the build; "
+            f"{', '.join(sorted(AT_SEARCH))} can"
+        )
+    full = parameters(kind, {**manifest["numbers"], **numbers})
     if manifest["corpus"]["passages"] != len(corpus):
         raise ValueError("another number of passages")
     longest = float(manifest["longest"])
     if not 0 < longest < math.inf:
         raise ValueError(f"longest is {longest}")
-    return DenseIndex(
-        Vectors(open_shards(folder, manifest, verify=verify), longest=longest), gpu=gpu
-    )
+    vectors = Vectors(open_shards(folder, manifest, verify=verify), longest=longest)
+    made = None
+    if kind != "flat":
+        file = folder / manifest["file"]
+        named = re.fullmatch(rf"{kind}(?:-[0-9a-f]{{16}})?\.faiss", file.name)
+        if not named or str(manifest["file"]) != file.name or not _whole(folder, manifest):
+            raise EngineError(f"{file} is not what the manifest describes: build the index again")
+        made = read_faiss(str(file))
+        check_graph(made, len(corpus), manifest["dim"], file)
+    return DenseIndex(kind, vectors, made, full, gpu=gpu), manifest
 
 
 def index_in_memory(
     corpus: Corpus,
     encoder: SentenceEncoder,
+    kind: str,
+    numbers: Mapping[str, Any],
     *,
+    threads: int = 1,
     gpu: bool | None = None,
     progress: Progress | None = None,
     kept: VectorCache | None = None,
@@ -126,13 +196,42 @@ def index_in_memory(
     """An index that is nowhere on disk; only passages that are not ``kept`` are encoded."""
     import_faiss()
     _not_empty(corpus)
+    full = parameters(kind, numbers)
     kept = VectorCache() if kept is None else kept
     rows = kept.vectors(
         [json.dumps((p.title, p.text)) for p in corpus],
         f"{encoder.digest} {encoder.device.type}",
         lambda new: encoder.passages([tuple(json.loads(text)) for text in new], progress),
     )
-    return DenseIndex(Vectors([rows]), gpu=gpu)
+    vectors = Vectors([rows])
+    return DenseIndex(kind, vectors, build_faiss(kind, vectors, full, threads), full, gpu=gpu)
+
+
+def recall(index: DenseIndex, queries: Floats, k: int = _TOP) -> dict[str, float]:
+    """Measure the share of the exact k nearest that an index finds: {"served", "raw"}.
+
+    "served" is what the engine answers, "raw" what FAISS ranks first before exact scoring. A
+    passage that ties with the k-th nearest counts as found.
+    """
+    k = min(k, len(index.vectors))
+    exact = index.vectors.nearest(queries, k)
+    served = index.search(queries, k)
+    raw = index.candidates(queries, k) if index.kind != "flat" else [rows for rows, _ in served]
+    kept: dict[str, list[float]] = {"served": [], "raw": []}
+    for query, (_, best), (rows, _), first in zip(queries, exact, served, raw, strict=True):
+        for name, ranked in (("served", rows), ("raw", first[first >= 0])):
+            kept[name].append(float((index.vectors.score(query, ranked) >= best[-1]).sum()) / k)
+    return {name: round(float(np.mean(values)), 6) for name, values in kept.items()}
+
+
+def _recall(corpus: Corpus, encoder: SentenceEncoder, index: DenseIndex) -> dict[str, Any]:
+    """Recall@10 for the first sentences of passages spread over the corpus, asked as queries."""
+    if index.kind == "flat":
+        return {"k": _TOP, "queries": 0, "served": 1.0, "raw": 1.0}
+    rows = np.unique(np.linspace(0, len(corpus) - 1, min(_PROBES, len(corpus))).astype(int))
+    texts = [corpus[row].text.split(". ", 1)[0][:300] for row in rows.tolist()]
+    queries = encoder.queries([text for text in texts if text.strip()] or [corpus[0].title])
+    return {"k": _TOP, "queries": len(queries), **recall(index, queries)}
 
 
 @contextmanager
@@ -292,6 +391,13 @@ def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _whole(folder: Path, manifest: Mapping[str, Any]) -> bool:
+    if manifest["file"] is None:
+        return True
+    path = folder / manifest["file"]
+    return path.exists() and file_digest(path) == manifest["file_digest"]
 
 
 def _not_empty(corpus: Corpus) -> None:

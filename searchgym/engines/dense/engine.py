@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -25,9 +27,11 @@ from .build import (
     shown_progress,
 )
 from .encoder import KNOWN_ENCODERS, POOLINGS, Progress, SentenceEncoder
-from .index import DenseIndex
+from .index import AT_SEARCH, KINDS, DenseIndex, parameters
 
 _make_hit = partial(tuple.__new__, Hit)
+NUMBERS = frozenset(name for kind in KINDS.values() for name in kind)
+"""Options of the engine that belong to the index; the others belong to the encoder."""
 
 
 class DenseEngine:
@@ -42,14 +46,27 @@ class DenseEngine:
 
     needs_task = False
 
-    def __init__(self, corpus: Corpus, encoder: SentenceEncoder, index: DenseIndex) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        encoder: SentenceEncoder,
+        index: DenseIndex,
+        *,
+        index_digest: str = "",
+    ) -> None:
         if len(index.vectors) != len(corpus):
             raise EngineError(
                 f"the index holds {len(index.vectors):,} vectors, corpus {corpus.name!r} "
                 f"{len(corpus):,} passages: they do not belong together"
             )
         self.corpus, self.encoder, self.index = corpus, encoder, index
-        self.fingerprint = f"dense:{corpus.digest}:{encoder.digest}:{encoder.device.type}"
+        shown = json.dumps(
+            [encoder.digest, encoder.device.type, index.kind, index.numbers, index_digest],
+            sort_keys=True,
+        )
+        self.fingerprint = (
+            f"dense:{corpus.digest}:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
+        )
 
     def cache_key(self, request: Query, /) -> bytes | None:
         """Query text and k."""
@@ -88,10 +105,12 @@ def make(
     world: World | None = None,
     *,
     encoder: str | Path | Mapping[str, Any] | SentenceEncoder | None = None,
+    kind: str | None = None,
     index: str | Path | None = None,
     cache: str | Path | None = None,
     gpu: bool | None = None,
     verify: bool = True,
+    threads: int = 1,
     progress: Progress | None = None,
     kept: VectorCache | None = None,
     **options: Any,
@@ -103,34 +122,52 @@ def make(
         world: Not used.
         encoder: Folder, hub name, ``{"model": …, **arguments of SentenceEncoder}``, or a ready one;
             default: all-MiniLM-L6-v2, or what ``index`` was built with.
+        kind: "flat" (default) or "hnsw".
         index: A folder that ``build_dense`` wrote.
-        cache: A folder in which vectors are kept, one sub-folder per corpus and encoder.
+        cache: A folder in which vectors are kept, one sub-folder per corpus, encoder and kind.
             Processes may share it: the first builds, the others wait for it.
-        gpu: Search with FAISS on a GPU; default: where there is one.
+        gpu: Search with FAISS on a GPU; default: where there is one (never for "hnsw").
         verify: See ``open_dense``.
+        threads: For building.
         progress: Told how many more passages have been encoded; by default, where there are many,
             a bar or lines on standard error.
         kept: Vectors of passages that an earlier engine has encoded; not with index= or cache=.
-        options: Arguments of ``SentenceEncoder``.
+        options: Numbers of the kind (``KINDS``) and arguments of ``SentenceEncoder``.
 
     Raises:
         EngineError: options that do not belong together, or an index of something else.
         MissingExtraError: sentence-transformers or FAISS is not installed.
     """
+    numbers = {name: options.pop(name) for name in list(options) if name in NUMBERS}
     if kept is not None and (index is not None or cache is not None):
         raise EngineError("kept= belongs to an index in memory: leave index= and cache= out")
     if index is None:
         model = encoder_of(encoder, options)
+        wanted = kind or "flat"
         shown = nullcontext(progress) if progress else shown_progress(model, len(corpus))
         if cache is None:
             with shown as told:
-                built = index_in_memory(corpus, model, gpu=gpu, progress=told, kept=kept)
+                built = index_in_memory(
+                    corpus, model, wanted, numbers, threads=threads, gpu=gpu, progress=told,
+                    kept=kept,
+                )  # fmt: skip
             return DenseEngine(corpus, model, built)
-        folder = Path(cache).expanduser() / f"{corpus.digest}-{model.digest}-flat"
-        if not (folder / MANIFEST).exists():  # a finished one needs no lock, nor to be writable
+        folder = Path(cache).expanduser() / f"{corpus.digest}-{model.digest}-{wanted}"
+        full = parameters(wanted, numbers)
+        if not _is_there(folder, full):  # a finished one needs no lock, nor a folder to write to
             with shown as told:
-                build_dense(corpus, model, folder, progress=told, wait=True)
-        return DenseEngine(corpus, model, open_dense(folder, corpus, gpu=gpu))
+                build_dense(
+                    corpus, model, folder, kind=wanted, threads=threads, progress=told,
+                    numbers=numbers, wait=True,
+                )  # fmt: skip
+        at_search = {name: value for name, value in full.items() if name in AT_SEARCH}
+        engine = _opened(folder, corpus, model, at_search, gpu)
+        if engine.index.numbers != full:
+            raise EngineError(
+                f"another process has just rebuilt {folder} with other numbers "
+                f"({engine.index.numbers}, here {full}): give one of them another cache"
+            )
+        return engine
     if cache is not None:
         raise EngineError("give index= (an index that is there) or cache=, not both")
     path = Path(index).expanduser()
@@ -144,7 +181,18 @@ def make(
         model = _encoder_of_index(path, plan, encoder, options)
     except (AttributeError, KeyError, TypeError) as error:
         raise EngineError(f"{path / PLAN} is damaged ({error}): build the index again") from error
-    return DenseEngine(corpus, model, open_dense(path, corpus, gpu=gpu, verify=verify))
+    engine = _opened(path, corpus, model, numbers, gpu, verify)
+    if kind not in (None, engine.index.kind):
+        raise EngineError(f"{path} is of kind {engine.index.kind!r}, not {kind!r}: leave kind= out")
+    return engine
+
+
+def _is_there(folder: Path, numbers: Mapping[str, int]) -> bool:
+    """Check whether a cache folder holds the finished index, but for what may change at search."""
+    if not (folder / MANIFEST).exists():
+        return False
+    built = read_json(folder / MANIFEST)["numbers"]
+    return all(built.get(name) == numbers[name] for name in numbers if name not in AT_SEARCH)
 
 
 def _encoder_of_index(
@@ -175,6 +223,14 @@ def _encoder_of_index(
             f"({model.digest}): leave encoder= out, or build the index again"
         )
     return model
+
+
+def _opened(
+    folder: Path, corpus: Corpus, encoder: SentenceEncoder, numbers: Mapping[str, Any],
+    gpu: bool | None, verify: bool = True,
+) -> DenseEngine:  # fmt: skip
+    opened, manifest = open_dense(folder, corpus, numbers, gpu=gpu, verify=verify)
+    return DenseEngine(corpus, encoder, opened, index_digest=manifest["file_digest"] or "")
 
 
 def encoder_of(given: Any, options: Mapping[str, Any]) -> SentenceEncoder:

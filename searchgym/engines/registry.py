@@ -44,7 +44,7 @@ OPEN: Mapping[str, frozenset[str]] = {
         "graph": "mode passages beam",
         "hybrid": "engines fusion constant weights mean depth",
         "degraded": "engine noise stale contradict duplicate seo dead adversarial shuffle latency "
-        "outage dates dead_as latency_s timeout_s cost_per_second rank attack",
+        "outage dates latency_s timeout_s rank attack",
         "simulated_rules": "noise words threshold",
     }.items()
 }

@@ -18,7 +18,6 @@ from ..errors import CardError
 from ..objects import is_number
 from ..seeding import derive
 from ..types import OWN_ACTIONS, Failure, ToolCall, ToolResult
-from ..utils.trust import refuse
 from .base import Tool, ToolContext, ToolProtocol
 from .registry import make_tool
 
@@ -63,12 +62,9 @@ class DegradedTool(Tool):
         outage: Probability of a ``Failure``.
         delay_s: Mean of the (exponentially distributed) seconds of a slow call.
         timeout_s: Seconds after which a slow call is a ``Failure`` instead.
-        sleep: True if the tool really waits, for the slowest call of a batch.
-        cost_per_second: Cost of a slow call, per second.
 
     Raises:
-        CardError: a dial that is no probability, or a tool that is an action of its own; in a file
-            of others, ``sleep``.
+        CardError: a dial that is no probability, or a tool that is an action of its own.
     """
 
     registered = "degraded"
@@ -86,18 +82,14 @@ class DegradedTool(Tool):
         outage: float = 0.0,
         delay_s: float = 1.0,
         timeout_s: float | None = None,
-        sleep: bool = False,
-        cost_per_second: float = 0.0,
     ) -> None:
         super().__init__()
         self.tool = tool
         self.dials = Dials(fail, lie, delay, outage).checked()
-        self.weather = Weather(delay_s, timeout_s, sleep, cost_per_second).checked()
+        self.weather = Weather(delay_s, timeout_s).checked()
 
     def bind(self, context: ToolContext) -> Self:
         """A copy around the tool as ``context`` binds it."""
-        if self.weather.sleep:
-            refuse("the tool 'degraded' with sleep=true, which waits")
         bound = copy.copy(self)
         bound.inner = make_tool(self.tool, context)
         bound.spec, bound.needs_task = bound.inner.spec, bound.inner.needs_task
@@ -124,8 +116,10 @@ class DegradedTool(Tool):
         for i, result in zip(asked, self.inner.run([batch[i] for i in asked]), strict=True):
             lies = strikes(dials[i].lie, batch[i].ctx.key, "lie")
             results[i] = self._false(result, batch[i].ctx.key) if lies else result
-        self.weather.wait(max(seconds, default=0.0))
-        return [self._late(*pair) for pair in zip(results, seconds, strict=True)]
+        return [
+            _told(result, latency=late) if late and not isinstance(result, Failure) else result
+            for result, late in zip(results, seconds, strict=True)
+        ]
 
     def _false(self, result: ToolResult | Failure, key: int) -> ToolResult | Failure:
         if isinstance(result, Failure):
@@ -135,12 +129,6 @@ class DegradedTool(Tool):
             for part in result.parts
         )
         return result if parts == result.parts else _told(result, lie=1)._replace(parts=parts)
-
-    def _late(self, result: ToolResult | Failure, seconds: float) -> ToolResult | Failure:
-        if isinstance(result, Failure) or not seconds:
-            return result
-        cost = result.cost + seconds * self.weather.cost_per_second
-        return _told(result, latency=seconds)._replace(cost=cost)
 
 
 def _told(result: ToolResult, **what: float) -> ToolResult:

@@ -26,9 +26,6 @@ class RecordedTool(Tool):
         path: SQLite file; several tools and environments may share one.
         mode: "record" asks every time, "replay" never (a call that was not recorded ends the
             episode with ``infra_error``), "replay_or_live" asks what the file lacks.
-        normalise: True if case and white space of arguments do not matter.
-        fingerprint: A text that changes whenever the tool's answers may; by default made of its
-            description, its engine and the corpus.
 
     Raises:
         CardError: by :meth:`bind`: in a file of others, which may open nothing.
@@ -39,23 +36,17 @@ class RecordedTool(Tool):
     registered = "recorded"
     service: RecordedService[ToolCall, ToolResult]
 
-    def __init__(
-        self, tool: Any, path: str, *, mode: Mode = "replay_or_live", normalise: bool = False,
-        fingerprint: str | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, tool: Any, path: str, *, mode: Mode = "replay_or_live") -> None:
         super().__init__()
         self.tool, self.path, self.mode = tool, path, mode
-        self.normalise, self.fingerprint = normalise, fingerprint
 
     def bind(self, context: ToolContext) -> Self:
         """A copy that records the tool as ``context`` binds it."""
         refuse(f"the tool 'recorded', which opens {self.path!r}")
         bound = copy.copy(self)
-        service = _Service(make_tool(self.tool, context), context, self.fingerprint)
+        service = _Service(make_tool(self.tool, context), context)
         bound.spec, bound.needs_task = service.tool.spec, service.tool.needs_task
-        bound.service = RecordedService(
-            service, self.path, kind="tool", mode=self.mode, normalise=self.normalise
-        )
+        bound.service = RecordedService(service, self.path, kind="tool", mode=self.mode)
         return bound
 
     def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
@@ -66,10 +57,10 @@ class RecordedTool(Tool):
 class _Service:
     """A tool as a service; its answers depend on the call's arguments and handed-back state."""
 
-    def __init__(self, tool: ToolProtocol, context: ToolContext, fingerprint: str | None) -> None:
+    def __init__(self, tool: ToolProtocol, context: ToolContext) -> None:
         self.tool = tool
         behind = getattr(tool, "engine", None) or getattr(tool, "pages", None)
-        said = fingerprint or [
+        said = [
             list(tool.spec), context.corpus.digest, getattr(behind, "fingerprint", ""),
             getattr(tool, "k", None),
         ]  # fmt: skip

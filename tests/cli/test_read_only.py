@@ -303,7 +303,7 @@ def test_stored_tables(trap: Trap) -> None:
 
 # --- the rule -------------------------------------------------------------------------------------
 def test_every_option_of_an_open_engine_is_one_and_none_opens_anything() -> None:
-    closed = {"index", "threads", "pattern", "kept", "reranker", "rerank_depth", "sleep"}
+    closed = {"index", "threads", "pattern", "kept", "reranker", "rerank_depth"}
     for name, options in OPEN.items():
         for option in options:
             assert not {"path", "url", "file", "model", "cache"} & set(option.split("_")), option

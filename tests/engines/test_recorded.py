@@ -238,20 +238,6 @@ def test_wrong_files_are_one_clear_error(tmp_path: Path) -> None:
         build_engine({"name": "recorded", "path": str(tmp_path / "new.sqlite")}, CORPUS)
 
 
-def test_spellings_share_an_answer_only_if_asked_to(tmp_path: Path) -> None:
-    inner = Counting()
-    RecordedEngine(inner, tmp_path / "exact.sqlite").run(queries("Aldor  x", "aldor x"))
-    assert len(inner.asked) == 2
-    folded = RecordedEngine(inner, tmp_path / "folded.sqlite", normalise=True)
-    a, b = folded.run(queries("Aldor  x", "aldor x"))
-    assert a == b
-    assert len(inner.asked) == 3
-    replay = RecordedEngine(None, tmp_path / "folded.sqlite", mode="replay")
-    assert replay.run(queries(" ALDOR x ")) == [a], "the file knows how it was recorded"
-    with pytest.raises(EngineError, match="use the same options"):
-        RecordedEngine(inner, tmp_path / "folded.sqlite")
-
-
 class ByKey(Counting):
     """An engine whose answers depend on the episode, as a simulated engine's do."""
 

@@ -80,14 +80,14 @@ def test_each_dial_strikes_as_often_as_it_says(dial: str) -> None:
         assert not any("Quell" in r.parts[0] for r in struck)
 
 
-def test_slow_calls_cost_and_time_out() -> None:
-    results = degraded(delay=1.0, delay_s=2.0, cost_per_second=0.25, timeout_s=3.0).run(calls(500))
+def test_slow_calls_time_out() -> None:
+    results = degraded(delay=1.0, delay_s=2.0, timeout_s=3.0).run(calls(500))
     late = [r for r in results if isinstance(r, Failure)]
     in_time = [r for r in results if not isinstance(r, Failure)]
     assert {r.kind for r in late} == {"timeout"}
     assert 60 < len(late) < 170  # exp(-1.5) of them
     for r in in_time:
-        assert r.cost == pytest.approx(0.5 + 0.25 * r.meta["degraded"]["latency"])
+        assert r.cost == 0.5
         assert r.meta["degraded"]["latency"] <= 3.0
 
 
@@ -203,17 +203,12 @@ def test_what_changes_answers_is_another_recording(tmp_path: Path) -> None:
     tool = make_tool(spec, context())
     asked = ToolCall("calculator", {"expression": "1 + 1"}, 0, CallContext(0, "", {}))
     assert tool.run([asked])[0].parts == ("2",)  # type: ignore[union-attr]
-    for other in ({**spec, "fingerprint": "v2"}, {**spec, "tool": ECHOED}):
-        with pytest.raises(EngineError, match="holds nothing answered by"):
-            make_tool({**other, "mode": "replay"}, context())
+    with pytest.raises(EngineError, match="holds nothing answered by"):
+        make_tool({**spec, "tool": ECHOED, "mode": "replay"}, context())
     with pytest.raises(EngineError, match="degraded"):
         make_tool({**spec, "tool": {"use": "degraded", "tool": "calculator"}}, context())
     noisy = make_tool({"use": "degraded", "tool": spec, "lie": 1.0}, context())
     assert noisy.run([asked])[0].parts != ("2",)  # type: ignore[union-attr]
-    folded = make_tool({**spec, "normalise": True, "fingerprint": "v3"}, context())
-    for text in ("1 + 1", "1  +  1 "):
-        folded.run([asked._replace(args={"expression": text})])
-    assert folded.service.stats()["asked"] == 1  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["calculator", "search", "access"])
@@ -226,6 +221,4 @@ def test_every_kind_of_tool_can_be_recorded(name: str, tmp_path: Path) -> None:
     with registered_only("a card"), pytest.raises(CardError, match="a card names the tool 'rec"):
         make_tool({"use": "recorded", "tool": name, "path": str(tmp_path / "y.db")}, there)
     assert not (tmp_path / "y.db").exists()
-    with registered_only("a card"), pytest.raises(CardError, match="which waits"):
-        make_tool({"use": "degraded", "tool": "calculator", "sleep": True}, there)
     assert {"degraded", "decoy", "recorded"} <= set(TOOLS.shipped)

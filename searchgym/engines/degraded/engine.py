@@ -121,9 +121,8 @@ class DegradedEngine:
     id. A query that finds nothing still finds nothing. What was done is told in
     ``ToolResult.meta["degraded"]`` and ``info["degraded"]``: ids by degradation, records of
     injected documents, simulated seconds (``latency``). ``dates``: whether wrong pages say how old
-    they are ("all": true pages do, too, and are the younger ones). ``dead_as``: a dead link is
-    "missing" or a "page" that says 404. Over an engine that
-    reads ``noise`` itself (a simulated one) both apply.
+    they are ("all": true pages do, too, and are the younger ones). Over an engine that reads
+    ``noise`` itself (a simulated one) both apply.
 
     ``rank``: a query's results hold at most one contradicting page, about the best hit that can be
     contradicted, and one document against the agent, each at this place (1 is the first; the last,
@@ -146,11 +145,8 @@ class DegradedEngine:
         world: World | None = None,
         *,
         dates: bool | Literal["all"] = True,
-        dead_as: Literal["missing", "page"] = "missing",
         latency_s: float = 1.0,
         timeout_s: float | None = None,
-        sleep: bool = False,
-        cost_per_second: float = 0.0,
         rank: int | Literal["any"] | None = None,
         attack: str | None = None,
         **rates: float,
@@ -164,17 +160,14 @@ class DegradedEngine:
             raise EngineError(f"dates must be true, false or 'all', got {dates!r}")
         if attack not in (None, *ATTACKS):
             raise EngineError(unknown("attack", str(attack), ATTACKS))
-        if dead_as not in ("missing", "page"):
-            raise EngineError(f"dead_as must be 'missing' or 'page', got {dead_as!r}")
         self.inner, self.corpus = inner, corpus
         self.rates = Rates.of(rates)
-        self.weather = Weather(latency_s, timeout_s, sleep, cost_per_second).checked()
+        self.weather = Weather(latency_s, timeout_s).checked()
         self.documents = Documents(corpus, world, dates=dates)
-        self.dead_as = dead_as
         self.rank, self.attack = rank, attack
         self._check(self.rates)
         self.needs_task = inner.needs_task
-        settings = [*self.rates, *self.weather, dates, dead_as, corpus.digest]
+        settings = [*self.rates, *self.weather, dates, corpus.digest]
         if rank is not None or attack is not None:
             settings += [rank, attack]
         shown = json.dumps(settings, sort_keys=True)
@@ -190,7 +183,7 @@ class DegradedEngine:
         """The inner engine's page source, degraded alike."""
         return DegradedPages(
             pages_of(self.inner, default), self.rates, self.weather, self.documents,
-            dead_as=self.dead_as, settings_digest=self.settings_digest,
+            self.settings_digest,
         )  # fmt: skip
 
     def run(self, batch: Sequence[Query], /) -> list[Ranking | Failure]:
@@ -222,7 +215,6 @@ class DegradedEngine:
                 answers[i] = ranking if isinstance(ranking, Failure) else other
             else:
                 answers[i] = self._degraded(batch[i], rates[i], ranking, other, seconds[i])
-        self.weather.wait(max(seconds, default=0.0))
         return answers
 
     def _degraded(
@@ -249,7 +241,7 @@ class DegradedEngine:
         notes = _told(done, hits)
         if seconds:
             notes["latency"] = seconds
-        cost = seconds * self.weather.cost_per_second + getattr(decoys, "cost", 0.0)
+        cost = getattr(decoys, "cost", 0.0)
         if not notes and not cost and hits == ranking:
             return ranking
         cost += getattr(ranking, "cost", 0.0)  # the other query was paid for, too

@@ -10,8 +10,6 @@ from ...types import ChargedPage, Failure, Page, PageRequest, PageSource
 from .documents import Documents
 from .rates import Rates, Weather, episode_key, strikes
 
-NOT_FOUND = "404 Not Found. The page you are looking for has been moved or no longer exists."
-
 
 class DegradedPages:
     """A page source under the rates, weather and documents of an engine; with all rates 0 it is the
@@ -25,11 +23,9 @@ class DegradedPages:
         rates: Rates,
         weather: Weather,
         documents: Documents,
-        *,
-        dead_as: str,
         settings_digest: str,
     ) -> None:
-        self.inner, self.rates, self.dead_as = inner, rates, dead_as
+        self.inner, self.rates = inner, rates
         self.weather, self.documents = weather, documents
         self.needs_task = inner.needs_task
         self.fingerprint = f"degraded:{settings_digest}:{inner.fingerprint}"
@@ -49,26 +45,20 @@ class DegradedPages:
         asked: list[int] = []
         for i, (request, rate) in enumerate(zip(batch, rates, strict=True)):
             seconds[i], answers[i] = self.weather.strike(rate, request.ctx)
-            if answers[i] is not None:
+            if answers[i] is not None or strikes(
+                rate.dead, episode_key(request.ctx), "dead", request.url.strip()
+            ):
                 continue
-            if strikes(rate.dead, episode_key(request.ctx), "dead", request.url.strip()):
-                answers[i] = self._dead(request.url)
-            elif any(rate) and (page := self.documents.page(request.url, request.ctx)):
+            if any(rate) and (page := self.documents.page(request.url, request.ctx)):
                 answers[i] = page
             else:
                 asked.append(i)
         for i, page in zip(asked, run_batch(self.inner, [batch[i] for i in asked]), strict=True):
             answers[i] = page
-        self.weather.wait(max(seconds, default=0.0))
         return [
             self._told(request, rate, answer, spent)
             for request, rate, answer, spent in zip(batch, rates, answers, seconds, strict=True)
         ]
-
-    def _dead(self, url: str) -> Page | None:
-        if self.dead_as == "missing":
-            return None
-        return Page(url.strip(), "404 Not Found", NOT_FOUND, ())
 
     def _told(
         self, request: PageRequest, rates: Rates, page: Page | Failure | None, seconds: float
@@ -89,9 +79,8 @@ class DegradedPages:
             notes["latency"] = seconds
         if not notes:
             return page
-        cost = getattr(page, "cost", 0.0) + seconds * self.weather.cost_per_second
         meta = {**getattr(page, "meta", {}), "degraded": notes}
-        return ChargedPage.of(page, cost, meta)
+        return ChargedPage.of(page, getattr(page, "cost", 0.0), meta)
 
 
 def _like(page: Page, old: Page) -> Page:

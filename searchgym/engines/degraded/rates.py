@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple, Self
@@ -88,15 +87,10 @@ class Weather(NamedTuple):
     """Mean of the (exponentially distributed) seconds a slow call takes."""
     timeout_s: float | None = None
     """A call that would take longer fails with "timeout" instead."""
-    sleep: bool = False
-    """True if the wrapper really waits, for the slowest call of a batch."""
-    cost_per_second: float = 0.0
-    """Cost per second, added to ``ToolResult.cost`` of slow calls."""
 
     def checked(self) -> Weather:
-        for name in ("latency_s", "cost_per_second"):
-            if not is_number(value := getattr(self, name)) or value < 0:
-                raise EngineError(f"{name} must be a number ≥ 0, got {value!r}")
+        if not is_number(self.latency_s) or self.latency_s < 0:
+            raise EngineError(f"latency_s must be a number ≥ 0, got {self.latency_s!r}")
         if self.timeout_s is not None and not (is_number(self.timeout_s) and self.timeout_s > 0):
             raise EngineError(f"timeout_s must be positive or None, got {self.timeout_s!r}")
         return self
@@ -114,7 +108,3 @@ class Weather(NamedTuple):
                 "timeout", f"simulated call of {seconds:.3f} s, limit {self.timeout_s:g} s"
             )
         return seconds, None
-
-    def wait(self, seconds: float) -> None:
-        if self.sleep and seconds > 0:
-            time.sleep(seconds)

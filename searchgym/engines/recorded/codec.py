@@ -43,17 +43,6 @@ class ServiceCodec(NamedTuple):
 _CONTEXTS = (CallContext(1, "one", {}), CallContext(2, "two", {"noise": 0.5}, None, None, 1))
 
 
-def fold(value: Any) -> Any:
-    """Case and white space folded in every text of a JSON value."""
-    if isinstance(value, str):
-        return " ".join(value.casefold().split())
-    if isinstance(value, list):
-        return [fold(v) for v in value]
-    if isinstance(value, dict):
-        return {k: fold(v) for k, v in value.items()}
-    return value
-
-
 def _context(request: Query | PageRequest | ToolCall) -> Any:
     ctx = request.ctx
     task = None if ctx.task is None else [ctx.task.id, ctx.task.question, list(ctx.task.answers)]

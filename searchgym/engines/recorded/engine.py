@@ -35,7 +35,7 @@ from ...types import (
 from ...worlds.world import World
 from ..pages import pages_of
 from ..registry import build_engine
-from .codec import CODECS, ServiceCodec, fold
+from .codec import CODECS, ServiceCodec
 
 Mode = Literal["record", "replay", "replay_or_live"]
 MODES = ("record", "replay", "replay_or_live")
@@ -67,9 +67,9 @@ class RecordedService(Generic[Req, Res]):
     ``Failure("cache_miss")`` that no retry can mend.
 
     ``inner`` may be ``None`` for replay: the file knows what it recorded. ``fingerprint`` chooses
-    where a file holds several recordings of a kind. ``normalise`` folds case and white space of
-    requests, so that spellings share an answer. If the inner service's answers depend on more than
-    the request (its ``cache_key`` does), the episode's key, parameters and task are part of ours.
+    where a file holds several recordings of a kind. If the inner service's answers depend on more
+    than the request (its ``cache_key`` does), the episode's key, parameters and task are part of
+    ours.
     """
 
     def __init__(
@@ -79,7 +79,6 @@ class RecordedService(Generic[Req, Res]):
         *,
         kind: str,
         mode: Mode = "replay_or_live",
-        normalise: bool = False,
         fingerprint: str | None = None,
         store: Store | None = None,
     ) -> None:
@@ -111,7 +110,7 @@ class RecordedService(Generic[Req, Res]):
                 "kind": kind,
                 "context": self._codec.reads_context(inner),
                 "needs_task": inner.needs_task,
-                "normalise": normalise,
+                "normalise": False,  # as files of earlier versions say
             }
             if mode == "replay":
                 self._insist(about)
@@ -120,16 +119,13 @@ class RecordedService(Generic[Req, Res]):
         else:
             self._inner_fingerprint, about = self._only(kind, fingerprint)
         self._context: bool = about["context"]
-        self._normalise: bool = about["normalise"]
         self.needs_task: bool = about["needs_task"]
-        self.fingerprint = f"recorded:{self._inner_fingerprint}" + ("+fold" * self._normalise)
+        self.fingerprint = f"recorded:{self._inner_fingerprint}"
 
     # --- Service ------------------------------------------------------------------------------
     def cache_key(self, request: Req, /) -> bytes | None:
         """Digest of the inner service's fingerprint and the canonical request: also the file's."""
         asked = self._codec.request(request)
-        if self._normalise:
-            asked = fold(asked)
         if self._context:
             asked = [asked, self._codec.context(request)]
         text = json.dumps([self._inner_fingerprint, self.kind, asked], sort_keys=True)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..corpora.corpus import GeneratedCorpus
 from ..errors import EngineError, TaskError
 from ..text import normalise_answer
 from ..types import CallContext, Failure, GraphEdge, Query, Ranking, SearchEngine, Task
+from ..worlds.rules import presumable, presumed
 from ..worlds.world import Fact, World
 from .context import Surfaces
 from .solver import Solver
@@ -24,7 +26,7 @@ class Reject:
     task: Task
     reason: str
     """Reason of the rejection: "no graph", "not unique", "answer differs", "answerable", "not
-    stated", "wrong fact" or "not retrieved"."""
+    stated", "not certain", "wrong fact" or "not retrieved"."""
     detail: str
 
 
@@ -115,14 +117,23 @@ class Prover:
         self._world, self._corpus = world, corpus
         self._solver = Solver(world)
         self._names = Surfaces(world)
+        self._presumable = presumable(world.schema)
+
+    @cached_property
+    def _presumed(self) -> Solver:
+        return Solver(presumed(self._world))
 
     def fault(self, task: Task) -> tuple[str, str] | None:
         if task.graph is None:
             return "no graph", "a task without a reasoning graph cannot be proved"
         try:
-            answers = self._solver.solve(task.graph)
+            answers = taken = self._solver.solve(task.graph)
+            if any(edge.property in self._presumable for edge in task.graph.edges):
+                taken = self._presumed.solve(task.graph)
         except TaskError as error:
             return "not unique", str(error)
+        if taken != answers:
+            return "not certain", f"what readers take for granted answers {taken!r:.80}"
         if task.should_abstain:
             if answers:
                 return "answerable", f"the world holds {answers[0]!r}"

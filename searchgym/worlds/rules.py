@@ -10,7 +10,7 @@ counts: by the order of the rule's alternatives, then of the facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
@@ -240,11 +240,38 @@ def derived(world: World) -> DerivedWorld:
     """
     if isinstance(world, DerivedWorld):
         return world
-    if world in _KNOWN:
-        return _KNOWN[world]
+    if world not in _KNOWN:
+        _KNOWN[world] = _with_facts_of(world, world.schema.rules)
+    return _KNOWN[world]
+
+
+def presumed(world: World) -> DerivedWorld:
+    """The derived world of what a reader takes for granted as well: where no page states a relation
+    that always ``follows`` a path, its end (of a mother, the father's wife)."""
+    return _with_facts_of(world, (*map(_presumption, _always(world.schema)), *world.schema.rules))
+
+
+def presumable(schema: Schema) -> frozenset[str]:
+    """Names of the relations and rules that have other facts in the ``presumed`` world."""
+    names = {p.name for p in _always(schema)}
+    for rule in schema.rules:
+        if any(step.name in names for path in parse_path(rule.path) for step in path):
+            names.add(rule.name)
+    return frozenset(names)
+
+
+def _always(schema: Schema) -> list[Property]:
+    return [p for p in schema.properties if p.follows and not p.stray]
+
+
+def _presumption(p: Property) -> Rule:
+    return Rule(p.name, p.follows, NOTHING, NOTHING)
+
+
+def _with_facts_of(world: World, rules: Iterable[Rule]) -> DerivedWorld:
     schema = with_rules(world.schema)
     table = _Table(world, schema)
-    for rule in world.schema.rules:
+    for rule in rules:
         table.add(rule)
     columns = {f.name: getattr(world, f.name) for f in fields(World)}
     columns |= {
@@ -253,8 +280,7 @@ def derived(world: World) -> DerivedWorld:
         "property_of": table.property.astype(np.int16),
         "object_of": table.object,
     }
-    _KNOWN[world] = DerivedWorld(**columns, parts_indptr=table.indptr, parts_of=table.parts)
-    return _KNOWN[world]
+    return DerivedWorld(**columns, parts_indptr=table.indptr, parts_of=table.parts)
 
 
 class _Table:
@@ -276,6 +302,8 @@ class _Table:
         order = np.lexsort((end, start))
         first = np.ones(len(order), bool)
         first[1:] = (np.diff(start[order]) != 0) | (np.diff(end[order]) != 0)
+        stated = self.subject[self.property == self._schema.property_index(rule.name)]
+        first &= ~np.isin(start[order], stated)  # a presumption is for those that state none
         kept = order[first & (start[order] != end[order])]
         lengths = np.concatenate([np.full(len(s), f.shape[1]) for s, _, f in walks])
         steps = np.concatenate([f.ravel() for _, _, f in walks])

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from searchgym.corpora import GeneratedCorpus
+from searchgym.corpora import GeneratedCorpus, render
 from searchgym.engines import build_engine
 from searchgym.envs import SearchEnv, check_env
 from searchgym.errors import TaskError
-from searchgym.tasks.audit import verify
+from searchgym.tasks.audit import Prover, verify
 from searchgym.tasks.build import build_tasks
 from searchgym.tasks.families import make_family
 from searchgym.tasks.records import task_from_dict, task_to_dict
 from searchgym.tasks.solver import Solver
-from searchgym.types import ABSTAIN, Task
-from searchgym.worlds import Phrases, Rule, World
+from searchgym.types import ABSTAIN, GraphEdge, GraphNode, ReasoningGraph, Task
+from searchgym.worlds import Phrases, Rule, World, generate, load_schema
 from searchgym.worlds import derived as derived_of
 
 from . import brute
@@ -138,6 +138,33 @@ def test_a_worked_example() -> None:
     (edge,) = task.graph.edges
     assert edge.fact == -1
     assert edge.parts == ((0, "p00000"), (1, "p00001"))
+
+
+def test_what_readers_take_for_granted_leaves_a_question_uncertain() -> None:
+    """A page that names a father and no mother suggests his wife: nobody asks for her children."""
+    world = generate(load_schema("encyclopedia-v1"), entities=1500, seed=0)
+    index = world.schema.property_index
+    stated = {
+        name: {s: o for s, p, o in zip(world.subject_of.tolist(), world.property_of.tolist(),
+                                       world.object_of.tolist(), strict=True) if p == index(name)}
+        for name in ("father", "mother", "spouse")
+    }  # fmt: skip
+    wife_of = {y: stated["spouse"].get(f) for y, f in stated["father"].items()}
+    unsure = {w for y, w in wife_of.items() if w and y not in stated["mother"]}
+    prover = Prover(world, render(world))
+    faults: dict[bool, set[str]] = {True: set(), False: set()}
+    for mother in {*unsure, *stated["mother"].values()}:
+        for prop in ("mother", "parent"):
+            nodes = (
+                GraphNode("a", "person", world.titles[mother], True),
+                GraphNode("b", "person", ""),
+            )
+            graph = ReasoningGraph(nodes, (GraphEdge("b", prop, "a", -1, ""),), "", "count:b")
+            fault = prover.fault(Task("", "", ("0",), graph=graph))
+            faults[mother in unsure].add(fault[0])
+    assert faults[True] == {"not certain"}
+    assert faults[False] & {"answer differs", "wrong fact"}
+    assert "not certain" not in faults[False]
 
 
 def test_without_rules_and_with_families_that_cannot_use_them() -> None:

@@ -56,6 +56,7 @@ FLAWS = {
         r"(?<!other )\bcompan(y|ies) "
         r"(that (is|are|was|were) owned by the owner|with the same owner)"
     ),
+    "day of the year for an age": r"(?i)\b(earli|late|old|young)\w+ birthday\b",
     "grandchildren called descendants": r"\bdescended from\b",
     "slot left open": r"[{}]",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -446,6 +447,30 @@ def test_every_family_is_asked_and_holds_what_it_promises(made: GroundedTasks) -
         answer = normalise_answer(task.answers[0])
         assert answer in normalise_answer(texts[task.evidence[-1]]), task
         assert f" {answer} " not in f" {normalise_answer(task.question)} ", task
+
+
+def test_neither_yes_nor_no_earns_more_than_half() -> None:
+    """Of each kind of question with these answers, though few makers share a nation."""
+    nations = "Danish Swedish Polish Irish Dutch Spanish Greek Turkish Cuban Peruvian".split()
+    given, family, nouns = (
+        "Ada Bo Cy Dag Eli".split(), "Holm Stone Marsh Vale Reed Frost".split(),
+        ("film", "comedy film", "drama film"),
+    )  # fmt: skip
+    passages = []
+    for n in range(30):
+        who, what = f"{given[n % 5]} {family[n // 5]}", f"{family[n // 5]} in {given[n % 5]}land"
+        film = f"{what} is a {1950 + n} {nouns[n % 3]} directed by {who}. It was cut in Odda{n}."
+        life = f"{who} is a {nations[n % 10]} film director. {given[n % 5]} grew up in Odda{n}."
+        passages += [Passage(f"f{n}", what, film, ""), Passage(f"d{n}", who, life, "")]
+    made = made_of(passages, counts={"bridge_comparison": 60, "yes_no": 60})
+    said: dict[tuple[str, str], Counter[str]] = {}
+    for task in made.tasks:
+        if task.answers[0] in ("yes", "no"):
+            said.setdefault((task.family, task.meta["rule"]), Counter())[task.answers[0]] += 1
+    assert {family for family, _ in said} == {"bridge_comparison", "yes_no"}
+    for kind, counts in said.items():
+        assert abs(counts["yes"] - counts["no"]) <= 1, kind
+        assert counts["yes"] >= 1, kind
 
 
 def test_the_unanswerable_lack_their_page() -> None:

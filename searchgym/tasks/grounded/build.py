@@ -12,7 +12,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, permutations
 from typing import NamedTuple
 
 from ...errors import TaskError, unknown
@@ -251,7 +251,11 @@ class _Builder:
                 if link.fact.relation in MAKERS and link.page.group == "work"
                 and ("birth_date" in link.to.facts or link.to.nation)
             ]  # fmt: skip
-            yield from self._pairs(made, lambda link: link.fact.relation, ask.bridge_comparison)
+            kinds = (
+                lambda link: link.fact.relation,
+                lambda link: link.fact.relation + link.to.nation,
+            )
+            yield from _in_turn(*(self._pairs(made, k, ask.bridge_comparison) for k in kinds))
         elif family == "comparison":
             yield from _in_turn(
                 *(
@@ -291,6 +295,8 @@ class _Builder:
     def checked(self, family: str, wanted: int) -> Iterator[tuple[Item, tuple[str, ...]]]:
         """Drafts that pass, each with its gold queries."""
         tried, idle, kept = self.drafts(family), 0, 0
+        phrases, said = self.questions.rules.phrases, Counter[tuple[str, str]]()
+        other = dict(permutations([phrases.get("yes", ""), phrases.get("no", "")]))
         size = self.BATCH if self.writer is None else 16  # a writer's time is dear
         while wanted > kept and idle < self.IDLE and (batch := list(islice(tried, size))):
             before = len(self.asked)
@@ -302,10 +308,15 @@ class _Builder:
                 if same in self.asked:  # in other words
                     continue
                 free = family != "unanswerable" or last not in self.gold
+                answer = draft.answers[0]
+                if said[draft.rule, answer] > said[draft.rule, other.get(answer, answer)]:
+                    self.refused["the other answer's turn"] += 1  # as often "yes" as "no"
+                    continue
                 if free and bare not in self.asked and self.used[last] < self._most(family):
                     self.asked |= {bare, same}
                     self.used[last] += self.per_page if family == "unanswerable" else 1
                     self.gold |= {page.title for page in draft.pages}
+                    said[draft.rule, answer] += 1
                     kept += 1
                     yield draft, queries
             idle = 0 if len(self.asked) > before else idle + 1

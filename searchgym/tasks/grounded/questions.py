@@ -434,7 +434,7 @@ class Questions(Descriptions):
             if (same := self.same_nation(one.nation, other.nation)) is None:
                 return None
             forms = phrases["both_nation" if self.rng.random() < 0.4 else "same_nation"]
-            question = self.form(forms, A=a, B=b, v=one.nation)
+            rule, question = "same", self.form(forms, A=a, B=b, v=one.nation)
         elif {
             one.noun,
             other.noun,
@@ -447,9 +447,9 @@ class Questions(Descriptions):
                 not same and (alike or self.may_be(one.noun, other))
             ):
                 return None
-            question = self.form(phrases["both_kind"], A=a, B=b, ks=plural(one.noun))
+            rule, question = "kind", self.form(phrases["both_kind"], A=a, B=b, ks=plural(one.noun))
         else:
             return None
         return Item(
-            self.sentence(question), (phrases["yes" if same else "no"],), (one, other), "same"
+            self.sentence(question), (phrases["yes" if same else "no"],), (one, other), rule
         )

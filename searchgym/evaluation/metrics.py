@@ -7,7 +7,7 @@ EM); none of them is ever reported under another's name.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +119,22 @@ def own_metric(rules: Mapping[str, Any]) -> str:
     return "reward" if rules.get("one_search") or ranks else "f1"
 
 
+def declared_shares(rules: Mapping[str, Any]) -> frozenset[str]:
+    """Return the metrics that lie in [0, 1] because an environment's reward says so: its parts that
+    declare ``unit = True``, and "reward" where one such part, or one measure that is a share, is
+    all of it, with weight 1."""
+    reward = rules.get("reward", ())
+    names = {reward: 1.0} if isinstance(reward, str) else reward
+    weights = names if isinstance(names, Mapping) else dict.fromkeys(names, 1.0)
+    known = {n for n in weights if n in REWARDS and getattr(load_known(REWARDS[n]), "unit", False)}
+    if len(weights) != 1:
+        return frozenset(known)
+    ((only, weight),) = weights.items()
+    weight = weight.get("weight", 1) if isinstance(weight, Mapping) else weight
+    whole = weight == 1 and (only in known or METRICS.get(only, False))
+    return frozenset((*known, "reward") if whole else known)
+
+
 def row_of(episode: Episode, usage: Mapping[str, float] | None = None) -> Row:
     """The row of a finished episode. An episode cut by a budget scores 0.
 
@@ -206,18 +222,22 @@ def column(rows: Sequence[Row], metric: str) -> NDArray[np.float64]:
 class Means(Mapping[str, Interval]):
     """Mean and 95 % interval over questions of every metric, resampled when first asked for."""
 
-    def __init__(self, rows: Sequence[Row], *, seed: int = 0, resamples: int = RESAMPLES) -> None:
+    def __init__(
+        self, rows: Sequence[Row], *, seed: int = 0, resamples: int = RESAMPLES,
+        shares: Collection[str] = (),
+    ) -> None:  # fmt: skip
         self._rows, self._seed, self._resamples = rows, seed, resamples
         own = [name for name in own_metrics(rows) if name not in METRICS]
         self._units: dict[str, bool] = {**METRICS, **dict.fromkeys(own, False)}
+        self._units |= {name: True for name in shares if name in self._units}
         self._found: dict[str, Interval] = {}
 
     def __getitem__(self, name: str) -> Interval:
         if name not in self._found:
-            unit = self._units[name]
-            found = mean_interval(
-                column(self._rows, name), seed=self._seed, resamples=self._resamples, unit=unit
-            )
+            values, unit = column(self._rows, name), self._units[name]
+            if unit and not METRICS.get(name, False):  # a wrapper may have changed what is paid
+                unit = not ((values < 0) | (values > 1)).any()
+            found = mean_interval(values, seed=self._seed, resamples=self._resamples, unit=unit)
             self._found[name] = found._replace(low=max(found.low, limits(name)[0]))
         return self._found[name]
 

@@ -17,7 +17,16 @@ from ..scoring.metrics import MAIN, label
 from ..storage.files import read_json, write_whole
 from ..storage.records import json_text
 from .intervals import Interval, mean_interval
-from .metrics import METRICS, Means, Row, by_family, column, infra_by_searches, own_metric
+from .metrics import (
+    METRICS,
+    Means,
+    Row,
+    by_family,
+    column,
+    declared_shares,
+    infra_by_searches,
+    own_metric,
+)
 from .table import Column, ResultTable, frame, mark
 
 if TYPE_CHECKING:
@@ -53,7 +62,8 @@ class EvalResult:
     @cached_property
     def means(self) -> Mapping[str, Interval]:
         """Mean and 95 % bootstrap interval over questions of every metric."""
-        return Means(self.rows, seed=self.seed)
+        shares = declared_shares(self.settings.get("rules", {}))
+        return Means(self.rows, seed=self.seed, shares=shares)
 
     def __repr__(self) -> str:
         means = ", ".join(f"{label(m)} {self.means[m]:.2f}" for m in MAIN if self.means[m].n)

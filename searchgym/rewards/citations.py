@@ -31,6 +31,7 @@ class Citations:
     registered = "citations"
     systems = ("ALCE",)
     ranks = True
+    unit = True
 
     others: float = 0.0
 

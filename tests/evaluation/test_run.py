@@ -13,7 +13,7 @@ from searchgym.dialects import get_dialect
 from searchgym.envs import SearchEnv
 from searchgym.errors import CardError, EpisodeError, EvaluationError
 from searchgym.evaluation.comparison import compare, differing
-from searchgym.evaluation.metrics import infra_by_searches, row_of
+from searchgym.evaluation.metrics import declared_shares, infra_by_searches, row_of
 from searchgym.evaluation.result import EvalResult
 from searchgym.evaluation.run import episode_for, evaluate
 from searchgym.types import ABSTAIN, CallContext, Failure, Query, Ranking, Search, Task, TurnRequest
@@ -315,3 +315,30 @@ def test_axes_that_choose_tasks_choose_them_here_too() -> None:
     assert len(evaluate(FirstHitAgent(), env, params={"hops": 2}).rows) == 2
     with pytest.raises(CardError, match="no task is within hops 1"):
         evaluate(FirstHitAgent(), env, tasks=tasks[1:])
+
+
+@pytest.mark.parametrize(
+    ("reward", "shares"),
+    [
+        ("citations", {"citations", "reward"}),
+        ({"citations": 1.0}, {"citations", "reward"}),
+        ({"citations": {"use": "citations", "weight": 1.0, "others": 1}}, {"citations", "reward"}),
+        ({"citations": 2.0}, {"citations"}),
+        ({"citations": 1.0, "search": -0.1}, {"citations"}),
+        ({"em": 1.0}, {"reward"}),
+        ({"search": -0.1}, set()),
+        ({}, set()),
+    ],
+)
+def test_rewards_that_declare_to_be_shares_are(reward: Any, shares: set[str]) -> None:
+    """Their intervals stay in [0, 1]."""
+    assert declared_shares({"reward": reward}) == shares
+
+
+@pytest.mark.parametrize(("weight", "low"), [(1.0, 0.0), (-1.0, None)])
+def test_the_interval_of_a_share_begins_at_0(weight: float, low: float | None) -> None:
+    env = _setting(reward={"em": weight})
+    found = evaluate(ConstantAgent("nothing"), env).means["reward"]
+    assert found.mean == 0
+    assert (found.low < 0) == (low is None)
+    assert found.high > 0

@@ -31,6 +31,7 @@ class ServiceReward:
     registered = "reward:service"
     systems = ("MUA-RL",)
     ranks = True
+    unit = True
 
     def final(self, outcome: Outcome) -> float:
         asked = outcome.answered and "final" in outcome.meta

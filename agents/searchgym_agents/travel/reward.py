@@ -26,6 +26,7 @@ class TravelReward:
     registered = "reward:travel"
     systems = ("DeepTravel",)
     ranks = True
+    unit = True
 
     def final(self, outcome: Outcome) -> float:
         if not outcome.answered or "travel" not in outcome.meta:

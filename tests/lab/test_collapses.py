@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from docsite import collapse
 from searchgym.reports import diagnosis
+from searchgym.rl import Recipe
 from searchgym_agents.lab.collapse_results import (
     KIND,
     LEAD,
     SEEDS,
     SOUND,
     SOUND_SEEDS,
+    UNLABELLED,
     figures,
     lines,
+    unlabelled,
     verdict,
 )
 from searchgym_agents.lab.collapses import declared, reproduce
@@ -76,6 +80,21 @@ def test_the_command_prints_the_stored_table(cli: Cli) -> None:  # noqa: F811
     assert wrong.code == 2
     assert "no_search" in wrong.err
     assert cli("lab", "--collapse", "--learn").code == 2
+    assert "stored" in cli("lab", "--stored", "--collapse", "ttrl").err
+
+
+def test_rewards_without_labels_rise_as_the_exact_match_falls() -> None:
+    def runs(reward: float, em: float) -> list[dict[str, Any]]:
+        log = {"reward": [0.5] * 6 + [reward] * 6, "em": [0.2] * 6 + [em] * 6}
+        return [{"seed": seed, "log": log, **verdict(log)} for seed in (0, 1)]
+
+    assert {Recipe.of(name).loss is not None for name in UNLABELLED} == {True}
+    made = {KIND: {"ttrl": {"runs": runs(0.9, 0.0), "mended": runs(0.7, 0.7)}}}
+    assert unlabelled(made) == [{
+        "recipe": "ttrl", "its reward": "0.50 → 0.90", "exact match": "0.20 → 0.00",
+        "with labels": "0.20 → 0.70",
+    }]  # fmt: skip
+    assert lines(made) == []
 
 
 @pytest.mark.contract

@@ -41,6 +41,7 @@ app = typer.Typer()
         "searchgym lab --orderings slate-variance",
         "searchgym lab --stored --orderings",
         "searchgym lab --collapse no_search",
+        "searchgym lab --collapse ttrl rent intuitor",
         "searchgym lab --stored --collapse",
     )
 )
@@ -93,7 +94,8 @@ def lab(
     Takes minutes: rows are kept in --out as they are made. With --learn, a language model of a
     hundred thousand parameters is trained by each method instead. With --orderings, what papers
     found of two methods is measured again, and the table says whether it holds here. With
-    --collapse, small trainings collapse for the causes that are named, and again with the remedy.
+    --collapse, small trainings collapse for the causes that are named, and again with the remedy;
+    the recipes ttrl, rent and intuitor, whose rewards read no label, train beside GRPO.
     """
     from . import learning_bench
     from . import learning_results as learnt
@@ -195,16 +197,26 @@ def _collapses(
     names: list[str] | None, out: Path | None, seeds: int | None, stored: bool, as_json: bool
 ) -> None:
     """Reproduce collapses, or take the shipped result, and print the table."""
-    from .collapse_results import KIND, LEGEND, SEEDS, figures, lines, measure
+    from .collapse_results import (
+        KIND,
+        LEGEND,
+        SEEDS,
+        UNLABELLED,
+        figures,
+        lines,
+        measure,
+        unlabelled,
+    )
     from .collapses import declared
     from .results import load
     from .results import stored as shipped
 
     wanted = list(names or declared())
-    check_known("collapse", declared(), *wanted)
+    check_known("collapse", [*declared(), *UNLABELLED], *wanted)
     if stored:
         result = load(shipped(KIND), KIND)
         if names:
+            check_known("stored collapse", result[KIND], *names)
             kept = {name: entry for name, entry in result[KIND].items() if name in names}
             result = {**result, KIND: kept}
     else:
@@ -216,7 +228,11 @@ def _collapses(
     if as_json:
         print_json(result)
         return
-    print_table("Collapses made on purpose, and mended", lines(result))
+    if rows := unlabelled(result):
+        print_table("Rewards without labels: first → last five updates", rows)
+    if not (made := lines(result)):
+        return
+    print_table("Collapses made on purpose, and mended", made)
     say(LEGEND)
     told = {name: value for name, value in figures(result).items() if value is not None}
     say("; ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in told.items()))

@@ -1,10 +1,14 @@
-"""Every command that a page or a help text prints can be pasted: the command line's own parser
-takes its options, and what it names is there or is made by another printed command."""
+"""Every command that a page or a help text prints can be pasted: the command line's own parser, or
+that of the module run by ``python -m``, takes its options, and what it names is there or is made by
+another printed command."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,3 +155,43 @@ def test_printed_commands_are_parsed() -> None:
 def test_the_parser_can_refuse(line: str) -> None:
     with pytest.raises(Exception, match=r"nope|nonsense|integer"):
         parse(APP, words_of(f"searchgym {line}"), "searchgym")
+
+
+MODULE = re.compile(r"python -m ((?:searchgym|searchgym_agents|docsite|tests)\b[\w.]*)([^`#\n|>]*)")
+"""A module of ours that a page runs, and its arguments."""
+
+
+def modules() -> dict[tuple[str, str], str]:
+    """(module, its arguments) → the page that runs it."""
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
+    return {
+        found: str(page.relative_to(ROOT))
+        for page in pages for found in MODULE.findall(page.read_text(encoding="utf-8"))
+    }  # fmt: skip
+
+
+def source_of(module: str) -> Path:
+    """The file that ``python -m`` runs."""
+    path = (ROOT / {"docsite": ".site", "searchgym_agents": "agents"}.get(
+        module.partition(".")[0], "")).joinpath(*module.split("."))  # fmt: skip
+    return path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def test_modules_that_pages_run_are_there_and_take_their_options() -> None:
+    named: dict[str, set[str]] = {}
+    for (module, words), page in modules().items():
+        source = source_of(module)
+        assert source.is_file(), f"{page}: python -m {module}: there is no {source}"
+        options = {word.partition("=")[0] for word in words.split() if word.startswith("-")}
+        reads = "argparse" in source.read_text(encoding="utf-8")
+        assert reads or not options, f"{page}: python -m {module} takes no options, got {options}"
+        if reads:
+            named.setdefault(module, set()).update(options)
+    assert len(named) > 2
+    paths = os.pathsep.join(str(ROOT / name) for name in ("", "agents", ".site"))
+    for module, options in named.items():
+        told = subprocess.run(
+            [sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True,
+            cwd=ROOT, env={**os.environ, "PYTHONPATH": paths},
+        ).stdout  # fmt: skip
+        assert options <= set(re.findall(r"(?<![\w-])--?[\w-]+", told)), f"{module}\n{told}"

@@ -35,7 +35,8 @@ class ReasoningSql:
     tokens, and ``form`` for a well-formed episode. Reasoning-SQL (Pourreza et al., arXiv
     2503.23157) pays schema-linking, n-gram similarity, a syntax check and a model's judgement
     beside execution; only its abstract was read, so indexes, weights and n are ours, and no model
-    judges.
+    judges. Its syntax check is a reward of its own, so a well-formed ``SELECT 1`` earns ``syntax``
+    + ``form``, 2 of 7; with ``syntax=0, form=0`` only what concerns the question is paid.
     """
 
     registered = "reward:reasoning_sql"

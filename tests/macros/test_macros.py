@@ -13,9 +13,19 @@ import searchgym  # noqa: F401  (registers)
 from searchgym.dialects import get_dialect
 from searchgym.envs import SearchEnv
 from searchgym.errors import CardError
+from searchgym.evaluation import evaluate
 from searchgym.types import Answer
+from searchgym_agents.macros.dossiers import Part, parts_of
 from searchgym_agents.macros.history import between, tail
-from searchgym_agents.macros.policy import SIZE, MacroAgent, _Choice, places_of, readers, train
+from searchgym_agents.macros.policy import (
+    SIZE,
+    MacroAgent,
+    Slot,
+    _Choice,
+    places_of,
+    readers,
+    train,
+)
 
 ENVS = {"service": "ServiceQA-v0", "travel": "TravelQA-v0"}
 
@@ -84,11 +94,54 @@ def test_the_gradient_is_that_of_the_expected_reward() -> None:
     step = np.zeros(SIZE)
     for taken in (0, 1):
         twin = MacroAgent("service", {k: w.copy() for k, w in agent.weights.items()})
-        twin.choices = {"e": [_Choice(["x", "y"], places, taken, shares)]}
-        twin.learn({"e": float(paid[taken])}, 1.0, 0.0)
+        choice = _Choice(["x", "y"], places, taken, shares)
+        twin.learn([([choice], float(paid[taken]))], 1, 1.0, 0.0)
         step += shares[taken] * (twin.weights["x"] - agent.weights["x"])
     agent.weights["x"][places[0]] += 1e-6
     assert step[places[0]] == pytest.approx((value() - before) / 1e-6, rel=1e-4)
+
+
+def test_slots_are_filled_by_their_weights_and_learn() -> None:
+    """Three options that differ in one number and one mark; the second is paid."""
+    slot = Slot("s", ["a", "b", "c"], np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]),
+                np.array([[3], [4], [5]]))  # fmt: skip
+    agent = MacroAgent("service")
+    assert agent.shares_of(slot).tolist() == pytest.approx([1 / 3] * 3)
+    for _ in range(30):
+        shares = agent.shares_of(slot)
+        choices = [
+            ([_Choice((), np.zeros(0, np.int64), i, shares, slot)], float(i == 1) - shares[1])
+            for i in range(3)
+        ]
+        agent.learn(choices, 3, 0.5, 0.0)
+    shares = agent.shares_of(slot)
+    assert shares[1] > 0.9
+    assert shares[0] == pytest.approx(shares[2])
+
+
+@pytest.mark.parametrize("name", ["AmbiguousQA", "ComputedQA", "ReportQA"])
+def test_any_choice_of_macro_actions_is_a_legal_episode(name: str) -> None:
+    """Drawn uniformly, slots included: every text is an action, and every episode ends."""
+    family = {"AmbiguousQA": "ambiguous", "ComputedQA": "computed", "ReportQA": "report"}[name]
+    small = {"world": {"entities": 400}, "tasks": {family: 12, "at_most": True}}
+    env = gym.make(f"searchgym/{name}-v0", **small).unwrapped
+    result = evaluate(MacroAgent(family, seed=1), env)
+    assert all(row.end == "answered" and not row.invalid for row in result.rows)
+    assert {row.turns for row in result.rows} != {1}
+
+
+def test_a_report_is_asked_for_in_parts() -> None:
+    topic, parts = parts_of(
+        "Write up the area of Zau, the mayor of the city where the firm that made Zau is based and "
+        "the length of the river that Zau flows into. Every sentence must cite a page: [Title]."
+    )
+    assert topic == "Zau"
+    assert parts == [
+        Part("the area of Zau"),
+        Part("the mayor of the city where ", "the firm that made Zau", " is based"),
+        Part("the length of ", "the river that Zau flows into"),
+    ]
+    assert parts[1].about("Hal") == "the mayor of the city where Hal is based"
 
 
 @pytest.mark.contract

@@ -174,7 +174,8 @@ class FeatureBuilder:
             )
         return got
 
-    def _pair(self, text: str, doc: TokenizedPassage) -> Pair:
+    def pair(self, text: str, doc: TokenizedPassage) -> Pair:
+        """Features of a question's text and a passage; kept."""
         key = (text, doc.title, doc.words.text)
         got = self._pairs.get(key)
         if got is None:
@@ -191,7 +192,7 @@ class FeatureBuilder:
         actions = self.candidates(state)
         q, encoded = self._question(state.question)
         docs = tuple(analyse(p.title, p.text) for p, _, _ in state.found)
-        pairs = [self._pair(state.question, d) for d in docs]
+        pairs = [self.pair(state.question, d) for d in docs]
         out = np.zeros((len(actions), len(FEATURE_NAMES)), dtype=np.float32)
         out[np.arange(len(actions)), [_FORM[c.form] for c in actions]] = 1
         at = len(FORMS)

@@ -1,13 +1,15 @@
-"""Trains agents over macro-actions: ``python -m searchgym_agents.macros ServiceQA-v0 --seeds 0 1``.
+"""Trains agents over macro-actions: ``python -m searchgym_agents.macros ServiceQA-v1 --seeds 0 1``.
 
-Before it learns it draws macro-actions uniformly; every ``--every`` updates it plays the test
-split, greedily. Each line of output is JSON. Weights go to ``OUT/ENV-SEED.json``; ``searchgym eval
-ENV -a searchgym_agents.macros.policy:MacroAgent -s agent.weights=FILE`` plays with them.
+Before it learns it draws macro-actions, and what fills them, uniformly; every ``--every`` updates
+it plays the test split, greedily. Each line of output is JSON; ``--write`` keeps them for the page
+of learning curves. Weights go to ``OUT/ENV-SEED.json``; ``searchgym eval ENV -a
+searchgym_agents.macros.policy:MacroAgent -s agent.weights=FILE`` plays with them.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 from pathlib import Path
 from typing import Any
@@ -16,36 +18,57 @@ import gymnasium as gym
 
 from searchgym.envs.registration import env_id
 from searchgym.evaluation import evaluate
+from searchgym.storage.files import read_json, write_whole
 
-from .policy import MacroAgent, train
+from .policy import SHAPED, MacroAgent, train
+
+CURVES = Path(__file__).with_name("curves.json")
+"""Environment → what was measured of its trainings."""
 
 
 def main() -> None:
     """Train and print, as the arguments say."""
     parser = argparse.ArgumentParser(prog="python -m searchgym_agents.macros", description=__doc__)
-    parser.add_argument("env", help="ServiceQA-v0 or TravelQA-v0")
+    parser.add_argument("env", help="ServiceQA-v1, TravelQA-v1, AmbiguousQA-v1, SqlQA-v1, …")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--tasks", type=int, default=16, help="tasks of an update, of 8 episodes")
     parser.add_argument("--questions", type=int, default=150)
     parser.add_argument("--out", type=Path, default=Path("runs/macros"))
+    parser.add_argument("--write", action="store_true", help="keep the curves in the package")
     args = parser.parse_args()
-    env, test = (gym.make(env_id(args.env), split=s).unwrapped for s in ("train", "test"))
-    inner: Any = env
+    test: Any = gym.make(env_id(args.env), split="test").unwrapped
+    family = test.tasks[0].family
+    paid = {"reward": SHAPED[family]} if family in SHAPED else {}
+    env: Any = gym.make(env_id(args.env), split="train", **paid).unwrapped
 
-    def tested(agent: MacroAgent) -> float:
-        result = evaluate(agent, test, tasks=test.tasks[: args.questions])  # type: ignore[attr-defined]
-        return result.means["reward"].mean
+    def tested(agent: MacroAgent) -> list[float]:
+        result = evaluate(agent, test, tasks=test.tasks[: args.questions])
+        metric = "reward" if result.metric == "reward" else "em"
+        return [round(float(x), 4) for x in result.means[metric][:3]]
 
-    start = MacroAgent(inner.tasks[0].family, seed=0)  # without weights, draws uniformly
-    print(json.dumps({"env": args.env, "episodes": 0, "test": tested(start)}), flush=True)
+    start = MacroAgent(family, seed=0)  # without weights, draws uniformly
+    made: dict[str, Any] = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "questions": min(args.questions, len(test.tasks)), "tasks": args.tasks,
+        "uniform": tested(start), "seeds": {},
+    }  # fmt: skip
+    print(json.dumps({"env": args.env, **made}), flush=True)
     for seed in args.seeds:
-        for agent, figures in train(inner, seed, updates=args.updates):
+        one: dict[str, list[Any]] = {"train": [], "test": []}
+        made["seeds"][str(seed)] = one
+        for agent, figures in train(env, seed, updates=args.updates, tasks=args.tasks):
+            one["train"].append(round(figures["em" if paid else "reward"], 4))
+            shown = {"env": args.env, "seed": seed, **figures}
             if figures["update"] % args.every == 0 or figures["update"] == args.updates:
-                greedy = MacroAgent(agent.family, agent.weights)
-                shown = {"env": args.env, "seed": seed, **figures, "test": tested(greedy)}
-                print(json.dumps(shown), flush=True)
+                one["test"].append([figures["update"], *tested(MacroAgent(family, agent.weights))])
+                shown["test"] = one["test"][-1][1:]
+            print(json.dumps(shown), flush=True)
         agent.save(args.out / f"{args.env}-{seed}.json")
+        if args.write:
+            kept = read_json(CURVES) if CURVES.exists() else {}
+            write_whole(CURVES, json.dumps({**kept, args.env: made}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from searchgym.agents.simple import unwrapped
 from searchgym.dialects.base import get_dialect
 from searchgym.types import Action, Call, Hit, Search, TurnRequest
 
@@ -44,7 +45,7 @@ def read_history(request: TurnRequest) -> History:
     action: Action | None = None
     for segment in request.segments:
         if segment.kind == "question":
-            question = segment.asked or segment.text
+            question = unwrapped(segment.asked or segment.text)
         elif segment.author == "policy":
             action = dialect.parse(segment.text).action
         elif action is not None and segment.kind == "results":

@@ -1,10 +1,15 @@
-"""A linear softmax over macro-actions, trained by REINFORCE with a leave-one-out baseline."""
+"""A linear softmax over macro-actions, trained by REINFORCE with a leave-one-out baseline.
+
+A macro-action may have slots: what fills each is chosen next, by a softmax of its own over the
+slot's options, linear in their numbers and marks. All choices of an episode learn by its reward.
+"""
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,25 +17,48 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from searchgym.core import run_episodes
+from searchgym.core import Episode, run_episodes
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, check_known
 from searchgym.evaluation import episode_for
 from searchgym.seeding import derive, stream
 from searchgym.storage.files import read_json, write_whole
-from searchgym.types import Action, TurnRequest
+from searchgym.types import Action, Answer, TurnRequest
 
 Floats = NDArray[np.float64]
 SIZE = 1 << 13
 """Weights of each kind of macro-action: features and pairs of features are hashed into them."""
 
 
+PLACES = 1 << 17
+"""Weights of each slot's marks, which are hashed."""
+NUMBERS, MARKS = "numbers of ", "marks of "
+DRAFTS = 16
+"""Answers drawn where one with slots is given; each is tried in a fork of the episode."""
+_NONE = np.zeros(0, np.int64)
+
+
+class Slot(NamedTuple):
+    """A hole of a macro-action, and what can fill it: N options, at least one."""
+
+    name: str
+    """Slots of one name have the same weights."""
+    options: Sequence[Any]
+    numbers: Floats
+    """(N, F) features of the options, about in [-1, 1]."""
+    marks: NDArray[np.int64] = np.zeros((1, 0), np.int64)
+    """(N, M) features that an option has, as places below :data:`PLACES`; (1, 0): none has any."""
+
+
 class Macro(NamedTuple):
-    """A macro-action: its kind, for which there are weights, and the action that it stands for."""
+    """A macro-action: its kind, for which there are weights, and the action that it stands for, or
+    a function that makes it of what was chosen for its slots."""
 
     kind: str
-    action: Action
+    action: Action | Callable[..., Action]
+    slots: Callable[[], Sequence[Slot]] = tuple
+    """Makes the slots, if the macro-action is chosen."""
 
 
 class Reading(NamedTuple):
@@ -44,19 +72,35 @@ class Reading(NamedTuple):
 Reader = Callable[[TurnRequest], Reading]
 
 
+SHAPED: Mapping[str, Any] = {
+    "ambiguous": {"em": 1.0, "shapley_gain": 0.5},
+}
+"""Family → the reward that training pays where the environment's own is too rare at first."""
+
+
 def readers() -> dict[str, Reader]:
     """The readers by the family of tasks that they read."""
     from .desk import read_desk
+    from .dossiers import read_dossier
+    from .person import read_person
+    from .sums import read_sums
     from .trips import read_trip
 
-    return {"service": read_desk, "travel": read_trip}
+    return {
+        "service": read_desk, "travel": read_trip, "ambiguous": read_person,
+        "computed": read_sums, "report": read_dossier,
+    }  # fmt: skip
 
 
 class _Choice(NamedTuple):
+    """A choice among macro-actions: their kinds and the decision's places; or among the options of
+    a slot."""
+
     kinds: Sequence[str]
     places: NDArray[np.int64]
     taken: int
     shares: Floats
+    slot: Slot | None = None
 
 
 def places_of(features: Sequence[str]) -> NDArray[np.int64]:
@@ -69,7 +113,7 @@ class MacroAgent:
     """Plays by linear weights: the best macro-action, or with ``seed`` one drawn by its share.
 
     Args:
-        family: Whose reader is used: "service" or "travel".
+        family: Whose reader is used (:func:`readers`).
         weights: A file that :meth:`save` wrote, or weights by kind; by default all are 0.
         seed: Draws actions, keyed by episode and turn.
 
@@ -88,12 +132,16 @@ class MacroAgent:
         if isinstance(weights, str):
             saved = read_json(Path(weights))
             family, told = saved["family"], saved["weights"]
-            weights = {kind: _dense(of) for kind, of in told.items()}
+            weights = {kind: _dense(*of) for kind, of in told.items()}
         check_known("family", readers(), family, error=CardError)
         self.family, self.reader, self.seed = family, readers()[family], seed
         self.weights: dict[str, Floats] = dict(weights or {})
+        self.squares: dict[str, Floats] = {}
+        """Sums of the squares of slots' gradients so far."""
         self.choices: dict[str, list[_Choice]] | None = None
         """Episode's id → its choices, while they are wanted."""
+        self.drafts: dict[str, list[tuple[str, list[_Choice]]]] = {}
+        """Episode's id → ways to fill the slots of its answer: texts, and choices."""
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
         """One action per request."""
@@ -103,52 +151,114 @@ class MacroAgent:
         reading = self.reader(request)
         macros = sorted(reading.macros, key=lambda m: m.kind)  # whose order tells nothing
         kinds, places = [m.kind for m in macros], places_of(reading.features)
-        shares = self.shares(kinds, places)
-        if self.seed is None:
-            taken = int(shares.argmax())
-        else:
+        rng = None
+        if self.seed is not None:
             rng = stream(derive(self.seed, request.episode_id, request.turn), "macro")
-            taken = int(rng.choice(len(shares), p=shares))
+        shares = self.shares(kinds, places)
+        first = _Choice(kinds, places, _draw(shares, rng), shares)
+        macro, say = macros[first.taken], get_dialect(request.dialect).render_action
+        slots = macro.slots()
+        filled = partial(_filled, macro, slots, [self.shares_of(slot) for slot in slots], rng)
+        action, chosen = filled()
         if self.choices is not None:
-            chosen = _Choice(kinds, places, taken, shares)
-            self.choices.setdefault(request.episode_id, []).append(chosen)
-        return get_dialect(request.dialect).render_action(macros[taken].action)
+            kept = self.choices.setdefault(request.episode_id, [])
+            kept.append(first)
+            if slots and isinstance(action, Answer):
+                drafts = [(action, chosen), *(filled() for _ in range(DRAFTS - 1))]
+                self.drafts[request.episode_id] = [(say(each), by) for each, by in drafts]
+            else:
+                kept += chosen
+        return say(action)
 
     def shares(self, kinds: Sequence[str], places: NDArray[np.int64]) -> Floats:
         """Softmax of the sums of weights."""
-        scores = np.array([self._of(kind)[places].sum() for kind in kinds])
-        shares = np.exp(scores - scores.max())
-        return np.asarray(shares / shares.sum())
+        return _softmax(np.array([self._of(kind)[places].sum() for kind in kinds]))
 
-    def _of(self, kind: str) -> Floats:
-        return self.weights.setdefault(kind, np.zeros(SIZE))
+    def shares_of(self, slot: Slot) -> Floats:
+        """(N,) softmax over the options of a slot."""
+        numbers = self._of(NUMBERS + slot.name, slot.numbers.shape[1])
+        scores = slot.numbers @ numbers
+        if slot.marks.shape[1]:
+            scores = scores + self._of(MARKS + slot.name, PLACES)[slot.marks].sum(1)
+        return _softmax(scores)
 
-    def learn(self, episodes: Mapping[str, float], rate: float, entropy: float) -> None:
-        """Move the weights along advantage · ∇ log share, and along the entropy's gradient."""
-        assert self.choices is not None
+    def _of(self, kind: str, size: int = SIZE) -> Floats:
+        return self.weights.setdefault(kind, np.zeros(size))
+
+    def learn(
+        self, choices: Iterable[tuple[Sequence[_Choice], float]], count: int, rate: float,
+        entropy: float,
+    ) -> None:  # fmt: skip
+        """Move the weights along advantage · ∇ log share, and along the entropy's gradient.
+
+        Weights of kinds move by ``rate`` · gradient, those of slots as Adagrad's (Duchi et al.,
+        2011) do at a rate divided by √(features of an option), so that rare marks learn as fast as
+        common ones.
+
+        Args:
+            choices: Choices, and the advantage of what they led to.
+            count: Episodes that they are of.
+            rate: Rate of learning.
+            entropy: Weight of the entropy.
+        """
         steps: dict[str, Floats] = {}
-        for episode, advantage in episodes.items():
-            for kinds, places, taken, shares in self.choices.get(episode, ()):
+        widths: dict[str, int] = {}
+        for made, advantage in choices:
+            for kinds, places, taken, shares, slot in made:
                 logs = np.log(np.maximum(shares, 1e-12))
                 push = -advantage * shares - entropy * shares * (logs - shares @ logs)
                 push[taken] += advantage
-                for kind, by in zip(kinds, push, strict=True):
-                    np.add.at(steps.setdefault(kind, np.zeros(SIZE)), places, by)
+                if slot is None:
+                    for kind, by in zip(kinds, push, strict=True):
+                        np.add.at(steps.setdefault(kind, np.zeros(SIZE)), places, by)
+                    continue
+                numbers = steps.setdefault(NUMBERS + slot.name, np.zeros(slot.numbers.shape[1]))
+                numbers += push @ slot.numbers
+                widths[NUMBERS + slot.name] = len(numbers)
+                if width := slot.marks.shape[1]:
+                    marks = steps.setdefault(MARKS + slot.name, np.zeros(PLACES))
+                    marks += np.bincount(slot.marks.ravel(), np.repeat(push, width), PLACES)
+                    widths[MARKS + slot.name] = width
         for kind, step in steps.items():
-            self._of(kind)[:] += rate * step / max(1, len(episodes))
+            step /= max(1, count)
+            if kind in widths:
+                squares = self.squares.setdefault(kind, np.zeros(len(step)))
+                squares += step**2
+                step = step / np.sqrt(widths[kind]) / (np.sqrt(squares) + 1e-8)
+            self._of(kind, len(step))[:] += rate * step
 
     def save(self, path: Path) -> None:
         """Write family and weights as JSON; those that are 0 are left out."""
         kept = {
-            kind: {str(i): float(of[i]) for i in np.flatnonzero(of)}
+            kind: [len(of), {str(i): float(of[i]) for i in np.flatnonzero(of)}]
             for kind, of in sorted(self.weights.items())
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps({"family": self.family, "weights": kept}))
 
 
-def _dense(of: Mapping[str, float]) -> Floats:
-    dense = np.zeros(SIZE)
+def _filled(
+    macro: Macro, slots: Sequence[Slot], of: Sequence[Floats], rng: np.random.Generator | None
+) -> tuple[Action, list[_Choice]]:
+    """The action of a macro-action, its slots filled by their shares."""
+    drawn = [_draw(shares, rng) for shares in of]
+    chosen = [_Choice((), _NONE, *each) for each in zip(drawn, of, slots, strict=True)]
+    if not callable(macro.action):
+        return macro.action, chosen
+    return macro.action(*(slot.options[i] for slot, i in zip(slots, drawn, strict=True))), chosen
+
+
+def _softmax(scores: Floats) -> Floats:
+    shares = np.exp(scores - scores.max())
+    return np.asarray(shares / shares.sum())
+
+
+def _draw(shares: Floats, rng: np.random.Generator | None) -> int:
+    return int(shares.argmax()) if rng is None else int(rng.choice(len(shares), p=shares))
+
+
+def _dense(size: int, of: Mapping[str, float]) -> Floats:
+    dense = np.zeros(size)
     dense[[int(i) for i in of]] = [*of.values()]
     return dense
 
@@ -173,15 +283,30 @@ def train(
         episodes = [
             episode_for(env, task, derive(seed, update, i)) for task in drawn for i in range(group)
         ]
-        agent.choices = {}
+        agent.choices, agent.drafts = {}, {}
         run_episodes(episodes, agent, env.toolbox)
-        paid = np.array([sum(t.reward for t in e.turns) for e in episodes]).reshape(-1, group)
+        tried = {e.config.episode_id: _tried(e, agent.drafts) for e in episodes}
+        paid = np.array([tried[e.config.episode_id].mean() for e in episodes]).reshape(-1, group)
         advantage = (paid - paid.mean(1, keepdims=True)) * group / (group - 1)
         ids = [e.config.episode_id for e in episodes]
-        agent.learn(
-            dict(zip(ids, advantage.ravel().tolist(), strict=True)),
-            rate * (1 - update / updates), entropy,
-        )  # fmt: skip
+        learnt = [
+            (agent.choices[i], a) for i, a in zip(ids, advantage.ravel().tolist(), strict=True)
+        ]
+        for i, drafts in agent.drafts.items():
+            apart = (tried[i] - tried[i].mean()) / (DRAFTS - 1)
+            learnt += [(by, a) for (_, by), a in zip(drafts, apart.tolist(), strict=True)]
+        agent.learn(learnt, len(episodes), rate * (1 - update / updates), entropy)
         agent.choices = None
+        right = [outcome.em for e in episodes if (outcome := e.outcome())]
         yield agent, {"update": update + 1, "episodes": (update + 1) * tasks * group,
-                      "reward": float(paid.mean())}  # fmt: skip
+                      "reward": float(paid.mean()), "em": float(np.mean(right))}  # fmt: skip
+
+
+def _tried(episode: Episode, drafts: Mapping[str, Sequence[tuple[str, Any]]]) -> Floats:
+    """(DRAFTS,) what an episode earns by each draft of its answer; (1,) where it had none."""
+    rewards = [sum(turn.reward for turn in episode.turns)]
+    for text, _ in [*drafts.get(episode.config.episode_id, ())][1:]:
+        other = episode.fork(at=len(episode.turns) - 1)
+        other.act(text)
+        rewards.append(sum(turn.reward for turn in other.turns))
+    return np.array(rewards)

@@ -26,8 +26,6 @@ from .losses.base import WeightedLoss as WeightedLoss
 from .losses.base import check_positive as check_positive
 from .losses.likelihood import SFTLoss as SFTLoss
 from .losses.likelihood import outcome_pairs as outcome_pairs
-from .losses.policy_gradient import reinforce_loss as reinforce_loss
-from .losses.regularizers import kl_loss as kl_loss
 from .measures import episode_metrics as episode_metrics
 from .measures import role_metrics as role_metrics
 from .minimal import Config as Config

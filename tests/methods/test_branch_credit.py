@@ -14,9 +14,9 @@ from searchgym.core import Episode
 from searchgym.errors import CardError
 from searchgym.rl import Batch, Output, Played, dr_grpo_advantages, make, segments, values
 from searchgym.seeding import stream
-from searchgym_agents.methods.r3l import opmd_loss
 from searchgym_agents.methods.step_apo import step_pairs
 from tests.methods.trees import forest
+from tests.rl.kernels import opmd_loss
 
 
 def estimate(spec: Any, batch: Batch) -> np.ndarray[Any, Any]:

@@ -37,7 +37,6 @@ from searchgym.rl import (
 from searchgym.types import Task
 from searchgym_agents.methods.chord import Mix
 from searchgym_agents.methods.fathom_rapo import FathomRAPO, group_scale, solve_rate
-from searchgym_agents.methods.rapo_fkl import forward_kl_loss
 from searchgym_agents.methods.rapo_retention import Retention, retention
 from searchgym_agents.methods.red import ByEntropies
 from searchgym_agents.methods.sasr import ByGradient, imitation_odds
@@ -45,6 +44,7 @@ from searchgym_agents.methods.spear import ReplayedSuccesses, ToolBonus, power_o
 from searchgym_agents.methods.stores import Stored, restored, state_of, tensors_of, with_member
 from tests.methods.trees import close
 from tests.rl.colours import TASKS, player, setting
+from tests.rl.kernels import forward_kl_loss
 from tests.rl.trainers import trainer, weights
 
 
@@ -512,22 +512,22 @@ def test_the_forward_kl_enumerated() -> None:
     ref = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     pi = logits.softmax(0)
 
-    def expected(weight: Tensor | None) -> Tensor:
+    def expected(factors: Tensor) -> Tensor:
         total = torch.zeros(3, dtype=torch.float64)
         for v in range(3):
             logp = logits.log_softmax(0)[v].view(1, 1)
-            factor = None if weight is None else weight[v].view(1)
-            one = torch.ones(1, 1).bool()
-            loss, _ = forward_kl_loss(logp, ref[v].log().view(1, 1), one, weight=factor)
+            one, notes = torch.ones(1, 1).bool(), {"reference_weight": factors[v].view(1)}
+            loss, _ = forward_kl_loss(logp, ref[v].log().view(1, 1), one, notes=notes)
             total += pi[v].detach() * torch.autograd.grad(loss, logits)[0]
         return total
 
-    close(expected(None), (pi - ref).detach(), 1e-9)
+    close(expected(torch.ones(3, dtype=torch.float64)), (pi - ref).detach(), 1e-9)
     f = torch.tensor([2.0, 1.0, 0.5], dtype=torch.float64)
     cross = -(f * ref * logits.log_softmax(0)).sum()
     close(expected(f), torch.autograd.grad(cross, logits)[0], 1e-9)
     logp = torch.tensor([[-0.5, -2.0]], requires_grad=True)
-    loss, stats = forward_kl_loss(logp, logp.detach(), torch.ones(1, 2).bool())
+    notes = {"reference_weight": torch.ones(1)}
+    loss, stats = forward_kl_loss(logp, logp.detach(), torch.ones(1, 2).bool(), notes=notes)
     assert not torch.autograd.grad(loss, logp)[0].any()
     assert stats["kl"] == 0
 
@@ -542,7 +542,8 @@ def test_mass_that_the_reference_has_must_not_be_missing() -> None:
         for v in range(2):
             logp = pi[v].log().view(1, 1)
             half = torch.full((1, 1), 0.5, dtype=torch.float64).log()
-            _, stats = forward_kl_loss(logp, half, torch.ones(1, 1).bool(), cap=1e9)
+            notes, one = {"reference_weight": torch.ones(1)}, torch.ones(1, 1).bool()
+            _, stats = forward_kl_loss(logp, half, one, cap=1e9, notes=notes)
             mean += float(pi[v]) * stats["kl"]
         return mean
 

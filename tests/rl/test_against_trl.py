@@ -14,9 +14,15 @@ from searchgym.rl.advantages.group_relative import (
     rloo_advantages,
 )
 from searchgym.rl.losses.likelihood import dpo_loss
-from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
-from searchgym.rl.losses.regularizers import entropy_loss, kl_loss
 from tests.llms import tiny
+from tests.rl.kernels import (
+    cispo_loss,
+    entropy_loss,
+    gspo_loss,
+    kl_loss,
+    ppo_loss,
+    reinforce_loss,
+)
 
 pytestmark = pytest.mark.contract
 
@@ -132,7 +138,7 @@ def test_losses(tmp_path, name):
     logp = token_logp(trainer, batch)
     loss, stats = policy_loss(logp, batch["old_per_token_logps"], batch["advantages"], mask)
     assert stats["clipped"] > 0
-    ours = loss + BETA * kl_loss(logp, batch["ref_per_token_logps"], mask, "k3", **how)[0]
+    ours = loss + BETA * kl_loss(logp, batch["ref_per_token_logps"], mask, how="k3", **how)[0]
     assert_equal_losses(ours, theirs, trainer)
 
 

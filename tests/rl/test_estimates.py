@@ -10,12 +10,12 @@ import torch
 from searchgym.errors import CardError
 from searchgym.rl.advantages.group_relative import DrGRPO
 from searchgym.rl.losses.likelihood import DPOLoss
-from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss
 from searchgym.rl.slots.batch import Batch, Estimate, Output
 from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.samples import group_of, sample_batch
 from searchgym_agents.methods.stratified_grpo import stratified_advantages
+from tests.rl.kernels import cispo_loss, gspo_loss
 from tests.rl.trainers import trainer, weights
 
 
@@ -93,7 +93,7 @@ def test_a_turns_factor_widens_its_clip_range() -> None:
     scale = torch.tensor([[1.0, 1.0, 2.0, 2.0]])
     loss, stats = gspo_loss(
         logp, torch.zeros(1, 4), torch.ones(1), torch.ones(1, 4, dtype=torch.bool),
-        clip_low=0.2, clip_high=0.2, clip_scale=scale, turn=turn,
+        clip_low=0.2, clip_high=0.2, clip_scale=scale, turn=turn, turns=True,
     )  # fmt: skip
     (grad,) = torch.autograd.grad(loss, logp)
     assert (grad != 0).tolist() == [[False, False, True, True]]

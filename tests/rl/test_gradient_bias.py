@@ -16,8 +16,8 @@ from searchgym.rl.advantages.group_relative import (
     rloo_advantages,
 )
 from searchgym.rl.advantages.reinforce import reinforce_advantages, remax_advantages
-from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
 from searchgym_agents.methods.opo import opo_advantages
+from tests.rl.kernels import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
 
 P = 0.3
 TRUTH = P * (1 - P)

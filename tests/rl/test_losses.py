@@ -9,25 +9,30 @@ import numpy as np
 import pytest
 import torch
 
+from searchgym.errors import CardError
 from searchgym.rl.critics import value_loss
-from searchgym.rl.losses.likelihood import dpo_loss, outcome_pairs, sft_loss
-from searchgym.rl.losses.policy_gradient import (
-    behaviour_weight,
-    cispo_loss,
-    decoupled_loss,
-    gspo_loss,
-    ppo_loss,
-    reinforce_loss,
-)
-from searchgym.rl.losses.regularizers import entropy_loss, kl_loss
+from searchgym.rl.losses.likelihood import dpo_loss, outcome_pairs
+from searchgym.rl.ops.ratios import truncated_weight
 from searchgym.rl.slots.batch import Batch, Output
 from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.samples import sample_batch
-from searchgym_agents.methods.kimi import kimi_loss
-from searchgym_agents.methods.m2po import m2po_keep, m2po_loss
+from searchgym_agents.methods.m2po import m2po_keep
 from searchgym_agents.methods.m2po_areal import m2po_areal_keep
-from searchgym_agents.methods.r3l import opmd_loss
-from searchgym_agents.methods.topr import topr_loss
+from tests.rl.kernels import (
+    cispo_loss,
+    decoupled_loss,
+    entropy_loss,
+    gspo_loss,
+    kimi_loss,
+    kl_cov_loss,
+    kl_loss,
+    m2po_loss,
+    opmd_loss,
+    ppo_loss,
+    reinforce_loss,
+    sft_loss,
+    topr_loss,
+)
 
 NAN = float("nan")
 ONE = torch.ones(1, 1)
@@ -51,9 +56,9 @@ def test_on_policy_gradients_coincide():
     expected = gradient(reinforce_loss, LOGP, ADV, MASK, **how)[2]
     torch.testing.assert_close(expected, -ADV[:, None] * MASK / 2)
     off = {"clip_high": 0.2}
-    positive = torch.tensor([True, False])
+    rewards = {"reward": torch.tensor([1.0, 0.0])}
     for loss, options in (
-        (ppo_loss, {}), (cispo_loss, off), (topr_loss, {"positive": positive}),
+        (ppo_loss, {}), (cispo_loss, off), (topr_loss, rewards),
         (gspo_loss, {}),
     ):  # fmt: skip
         _, stats, grad = gradient(loss, LOGP, LOGP, ADV, MASK, **options, **how)
@@ -71,15 +76,13 @@ def test_a_far_ratio_gives_no_infinity():
     assert grad.item() == 0
 
 
-def test_clip_scale_and_weight():
+def test_clip_scale():
     logp = torch.tensor([[1.5, 1.5, 1.5]]).log()
     scale = torch.tensor([[1.0, 3.0, 1.0]])
-    weight = torch.tensor([[1.0, 1.0, 0.0]])
     value, stats, grad = gradient(
-        ppo_loss, logp, torch.zeros(1, 3), torch.ones(1), torch.ones(1, 3),
-        clip_scale=scale, weight=weight,
-    )  # fmt: skip
-    assert value == pytest.approx(-(1.2 + 1.5) / 3)
+        ppo_loss, logp, torch.zeros(1, 3), torch.ones(1), torch.ones(1, 3), clip_scale=scale
+    )
+    assert value == pytest.approx(-(1.2 + 1.5 + 1.2) / 3)
     assert (grad != 0).tolist() == [[False, True, False]]
     assert stats["clipped"] == pytest.approx(2 / 3)
 
@@ -130,7 +133,7 @@ def test_gspo_with_turns_clips_turns():
     logp = torch.tensor([[0.5, 0.5, 0.0, 0.0]])
     turn = torch.tensor([[0, 0, 1, 1]])
     _, stats, grad = gradient(
-        gspo_loss, logp, torch.zeros(1, 4), torch.ones(1), torch.ones(1, 4), turn=turn
+        gspo_loss, logp, torch.zeros(1, 4), torch.ones(1), torch.ones(1, 4), turn=turn, turns=True
     )
     assert (grad != 0).tolist() == [[False, False, True, True]]
     assert stats["clipped"] == 0.5
@@ -153,7 +156,7 @@ def test_truncated_importance_sampling():
     logp, old = torch.tensor([[3.0, 0.5], [3.0, 0.5]]).log(), torch.zeros(2, 2)
     ones = torch.ones(2, 2)
     _, stats, grad = gradient(
-        topr_loss, logp, old, torch.tensor([1.0, -2.0]), ones, positive=torch.tensor([1, 0])
+        topr_loss, logp, old, torch.tensor([1.0, -2.0]), ones, reward=torch.tensor([1.0, 0.0])
     )
     torch.testing.assert_close(grad, torch.tensor([[-1, -1], [2, 1]]) / 4)
     assert stats["clipped"] == 0.25
@@ -244,12 +247,12 @@ def test_kl_as_a_loss():
     value, stats, _ = gradient(kl_loss, LOGP, ref, MASK)
     assert value == pytest.approx(0.10653 / 5, abs=1e-5)
     assert stats["kl"] == pytest.approx(value)
-    weight = torch.tensor([[2.0, 0, NAN], [0, 0, 0]])
-    value, stats, grad = gradient(kl_loss, LOGP, ref, MASK, "abs", weight=weight)
-    assert value == pytest.approx(2 * 0.5 / 5)
-    assert grad.tolist() == [[pytest.approx(0.4), 0, 0], [0, 0, 0]]
+    picked = {"picked": torch.tensor([[1.0, 0, 0], [0, 0, 0]])}
+    value, stats, grad = gradient(kl_cov_loss, LOGP, ref, MASK, notes=picked)
+    assert value == pytest.approx(0.5 / 5)
+    assert grad.tolist() == [[pytest.approx(0.2), 0, 0], [0, 0, 0]]
     assert stats["kl"] == pytest.approx(0.1)
-    mean = gradient(kl_loss, LOGP, ref, MASK, "k1", aggregate="seq-mean-token-mean")[0]
+    mean = gradient(kl_loss, LOGP, ref, MASK, how="k1", aggregate="seq-mean-token-mean")[0]
     assert mean == pytest.approx(0.125)
 
 
@@ -304,7 +307,8 @@ def test_the_weight_has_no_gradient() -> None:
     loss, _ = decoupled_loss(logp, old, sampled, adv, mask, clip_low=1.0, clip_high=9.0)
     gradient, none = torch.autograd.grad(loss, (logp, old), allow_unused=True)
     assert none is None
-    weight = behaviour_weight(old, sampled, mask)
+    weight = truncated_weight(old, sampled, mask, cap=5)
+    assert weight.max() < 5
     step = 1e-3 * torch.ones_like(logp)
     ends = [
         (-weight * adv[:, None] * (x.detach() - old.detach()).exp() * mask).sum() / mask.sum()
@@ -314,10 +318,12 @@ def test_the_weight_has_no_gradient() -> None:
 
 
 def test_a_sequence_has_one_weight() -> None:
-    _, old, sampled, _, mask = batch(2)
-    weight = behaviour_weight(old, sampled, mask, cap=1e6, level="sequence")
+    logp, old, sampled, adv, mask = batch(2)
+    how = {"cap": 1e6, "level": "sequence", "clip_low": 1.0, "clip_high": 9.0}
+    loss, _ = decoupled_loss(logp, old, sampled, adv, mask, **how)
     product = ((old - sampled) * mask).sum(1).exp()
-    torch.testing.assert_close(weight, product[:, None] * mask)
+    surrogate = adv[:, None] * (logp - old).exp() * mask
+    torch.testing.assert_close(loss, -(product[:, None] * surrogate).sum() / mask.sum())
 
 
 @pytest.mark.parametrize("tau", [0.001, 0.01, 0.05, 10.0])
@@ -373,7 +379,7 @@ def test_m2po_is_algorithm_1(seed: int) -> None:
     keep = m2po_keep(now, *tensors, tau=tau)
     assert keep.numpy()[mask].tolist() == wanted.tolist()
     assert not keep[~tensors[2]].any()
-    loss, stats = m2po_loss(now, *tensors, keep)
+    loss, stats = m2po_loss(now, *tensors, notes={"m2po_keep": keep})
     assert loss.item() == pytest.approx(expected_loss, abs=1e-9)
     assert stats["clipped"] == pytest.approx(1 - wanted.mean())
     loss.backward()
@@ -408,9 +414,8 @@ def test_m2po_chooses_among_the_whole_update() -> None:
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(ValueError, match="unknown action 'drop'"):
-        behaviour_weight(at(1), at(1), ONE, action="drop")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="cap must be positive"):
-        behaviour_weight(at(1), at(1), ONE, cap=0)
+    for wrong in ({"action": "drop"}, {"cap": 0}, {"level": "turn"}):
+        with pytest.raises(CardError, match="cap is positive and below"):
+            make("loss", {"use": "decoupled", **wrong})
     with pytest.raises(ValueError, match="tau must be positive"):
         m2po_areal_keep(at(1), at(1), ONE, tau=0)

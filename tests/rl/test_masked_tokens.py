@@ -20,15 +20,23 @@ from searchgym.rl.advantages.ppo import (
 )
 from searchgym.rl.advantages.reinforce import reinforce_pp_advantages, remax_advantages
 from searchgym.rl.critics import value_loss
-from searchgym.rl.losses.likelihood import dpo_loss, sft_loss
-from searchgym.rl.losses.policy_gradient import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
-from searchgym.rl.losses.regularizers import entropy_loss, kl_loss
-from searchgym.rl.ops.ratios import kl, truncated_weight
+from searchgym.rl.losses.likelihood import dpo_loss
+from searchgym.rl.ops.ratios import kl
 from searchgym.rl.ops.turns import turn_ends, turn_starts
 from searchgym_agents.methods.igpo import grpo_step_advantages
-from searchgym_agents.methods.kimi import kimi_loss
-from searchgym_agents.methods.r3l import opmd_loss
-from searchgym_agents.methods.topr import topr_loss
+from tests.rl.kernels import (
+    cispo_loss,
+    decoupled_loss,
+    entropy_loss,
+    gspo_loss,
+    kimi_loss,
+    kl_loss,
+    opmd_loss,
+    ppo_loss,
+    reinforce_loss,
+    sft_loss,
+    topr_loss,
+)
 
 
 @dataclasses.dataclass
@@ -89,24 +97,25 @@ LOSSES = {
     "reinforce": lambda b: reinforce_loss(b.x, b.adv, b.mask),
     "reinforce-sequence": lambda b: reinforce_loss(b.x, b.outcome, b.mask),
     "ppo": lambda b: ppo_loss(b.x, b.old, b.adv, b.mask, clip_scale=b.scale, dual_clip=1.5),
-    "ppo-weighted": lambda b: ppo_loss(
-        b.x, b.old, b.adv, b.mask, weight=truncated_weight(b.old, b.value, b.mask),
-        aggregate="seq-mean-token-mean",
+    "decoupled": lambda b: decoupled_loss(
+        b.x, b.old, b.value, b.adv, b.mask, action="clamp", aggregate="seq-mean-token-mean"
     ),
     "dr_grpo": lambda b: ppo_loss(
         b.x, b.old, b.outcome, b.mask, aggregate="seq-mean-token-sum-norm", norm=20.0
     ),
     "gspo": lambda b: gspo_loss(b.x, b.old, b.outcome, b.mask),
-    "gspo-turns": lambda b: gspo_loss(b.x, b.old, b.adv, b.mask, turn=b.turn, clip_high=0.3),
+    "gspo-turns": lambda b: gspo_loss(
+        b.x, b.old, b.adv, b.mask, turn=b.turn, turns=True, clip_high=0.3
+    ),
     "cispo": lambda b: cispo_loss(b.x, b.old, b.adv, b.mask, clip_high=0.3),
-    "topr": lambda b: topr_loss(b.x, b.old, b.adv, b.mask, positive=b.outcome > 0),
+    "topr": lambda b: topr_loss(b.x, b.old, b.adv, b.mask, reward=b.outcome),
     "kimi": lambda b: kimi_loss(b.x, b.old, b.outcome, b.mask),
     "opmd": lambda b: opmd_loss(b.x, b.adv, b.mask),
     "dpo": lambda b: dpo_loss(b.x, b.old, b.mask, b.pairs),
     "sft": lambda b: sft_loss(b.x, b.mask),
-    "kl-k1": lambda b: kl_loss(b.x, b.old, b.mask, "k1"),
-    "kl-k3": lambda b: kl_loss(b.x, b.old, b.mask, "k3", aggregate="seq-mean-token-mean"),
-    "kl-k3+": lambda b: kl_loss(b.x, b.old, b.mask, "k3+", weight=b.scale),
+    "kl-k1": lambda b: kl_loss(b.x, b.old, b.mask, how="k1"),
+    "kl-k3": lambda b: kl_loss(b.x, b.old, b.mask, how="k3", aggregate="seq-mean-token-mean"),
+    "kl-k3+": lambda b: kl_loss(b.x, b.old, b.mask, how="k3+"),
     "entropy": lambda b: entropy_loss(b.x, b.mask),
     "value": lambda b: value_loss(b.x, b.reward, b.old, b.mask),
     "value-turns": lambda b: value_loss(b.x, b.reward, b.old, turn_starts(b.turn, b.mask)),
@@ -276,13 +285,13 @@ def test_advantages_are_detached(name):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_tensors_of_other_shapes_are_refused(name):
-    """(B, 1) beside (B, T) would broadcast, and (T,) beside (B, T), too."""
+    """(B, 1) beside (B, T) would broadcast."""
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(7, 3, 3, generator=draw)
     rest = {
         "turn": torch.arange(3).expand(3, 3), "outcome": torch.ones(3),
         "group": torch.zeros(3), "pairs": torch.tensor([[0, 1]]),
     }  # fmt: skip
-    for mask in (torch.ones(3, 1), torch.ones(3), torch.ones(2, 3), torch.ones(3, 4)):
+    for mask in (torch.ones(3, 1), torch.ones(2, 3), torch.ones(3, 4)):
         with pytest.raises(ValueError, match=r"expected|beside"):
             LOSSES[name](Batch(*x, mask=mask, **rest))

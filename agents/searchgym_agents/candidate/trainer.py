@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from searchgym.errors import DataError
-from searchgym.rl.losses.policy_gradient import ppo_loss
 from searchgym.seeding import derive, stream
 from searchgym.storage.checkpoint import (
     load_optimizer,
@@ -316,10 +315,7 @@ class CandidateTrainer:
             policy = np.split(logp.detach().exp().numpy(), starts[1:])
             worth = np.concatenate(action_values(nodes, policy, self.tree, self.weights(done)))
             adv = enumerated_advantages(torch.from_numpy(worth), logp, state, count)
-            loss, _ = ppo_loss(
-                logp[None], logp.detach()[None], adv[None], torch.ones_like(adv)[None],
-                aggregate="seq-mean-token-sum", sequences=count,
-            )  # fmt: skip
+            loss = -(adv.detach() * logp).sum() / count
             entropy = -(logp.exp() * logp).sum() / count
             (loss - config.entropy * (1 - done) * entropy).backward()
 

@@ -99,7 +99,7 @@ def clip_cov_weight(
 def kl_cov_tokens(adv: Tensor, logp: Tensor, mask: Tensor, *, share: float = 2e-4) -> Tensor:
     """KL-Cov: (B, T) 1 for the ⌊share · unmasked tokens⌋ (at least 1) of highest covariance.
 
-    Add ``kl_loss(…, "abs", weight=this)`` to an *unclipped* surrogate.
+    Add the loss ``kl_cov`` to an *unclipped* surrogate.
     """
     require_tokens(logp=logp, mask=mask)
     keep = (mask > 0).flatten()

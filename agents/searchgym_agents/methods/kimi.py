@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,7 +29,6 @@ from searchgym.rl import (
 )
 from searchgym.rl.ops import (
     Aggregate,
-    Counts,
     RewardGroups,
     aggregate_tokens,
     log_ratio,
@@ -40,44 +39,17 @@ from searchgym.rl.ops import (
 from searchgym.seeding import stream
 
 
-def kimi_loss(
-    logp: Tensor,
-    old_logp: Tensor,
-    adv: Tensor,
-    mask: Tensor,
-    *,
-    tau: float = 0.1,
-    **counts: Unpack[Counts],
-) -> tuple[Tensor, dict[str, float]]:
-    """``(A - τ Δ)² / (2 τ)`` with Δ = log π(y) - log π_old(y), mean over trajectories.
+class KimiLoss(WeightedLoss):
+    """Squared distance to the optimal policy's log-ratio, ``(A - τ Δ)² / (2 τ)`` with
+    Δ = log π(y) - log π_old(y), mean over trajectories; advantages (B,) R - mean of the group.
 
     Its gradient is ``-(A - τ Δ) ∇ log π(y)``: that of ``-[A log π - τ/2 Δ²]``, and at Δ = 0 that of
     REINFORCE with A as the advantage. The policy of the iteration's start is old and reference.
+    Statistics: the mean squared form (A - τ Δ)² and the mean Δ.
 
     Args:
-        logp, old_logp, mask: (B, T).
-        adv: (B,) R - mean of the group (``dr_grpo_advantages``).
-        tau: how much a trajectory's log-ratio costs.
-
-    Returns:
-        (loss, stats): the mean squared form (A - τ Δ)² and the mean Δ, over these trajectories.
+        tau: How much a trajectory's log-ratio costs.
     """
-    require_batch(mask, adv=adv)
-    if tau <= 0:
-        raise ValueError(f"tau must be positive, got {tau}")
-    delta = log_ratio(logp, old_logp, mask).sum(1, keepdim=True)
-    alive = (mask > 0).any(1, keepdim=True)  # one number per trajectory from here on
-    error = adv.detach()[:, None] - tau * delta
-    squared = aggregate_tokens(error.square(), alive, "seq-mean-token-sum", **counts)
-    stats = {
-        "squared": masked_mean(error.detach().square(), alive),
-        "log_ratio": masked_mean(delta.detach(), alive),
-    }
-    return squared / (2 * tau), stats
-
-
-class KimiLoss(WeightedLoss):
-    """Squared distance to the optimal policy's log-ratio; advantages one per trajectory."""
 
     registered = "loss:kimi"
     off_policy: ClassVar[tuple[str, ...]] = ("tau",)
@@ -91,12 +63,15 @@ class KimiLoss(WeightedLoss):
         self.tau = float(tau)
 
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
-        loss, stats = kimi_loss(
-            output.logp, batch.need("old_logp"), batch.need("adv"), batch.mask,
-            tau=self.tau, **self.counts(totals),
-        )  # fmt: skip
+        require_batch(batch.mask, adv=batch.adv)
+        delta = log_ratio(output.logp, batch.need("old_logp"), batch.mask).sum(1, keepdim=True)
+        alive = batch.mask.any(1, keepdim=True)  # one number per trajectory from here on
+        error = (batch.adv.detach()[:, None] - self.tau * delta).square()
+        squared = aggregate_tokens(error, alive, self.default, **self.counts(totals))
         count = batch.totals.sequences
-        return loss, {name: Mean(value * count, count) for name, value in stats.items()}
+        stats = {"squared": error.detach(), "log_ratio": delta.detach()}
+        means = {name: Mean(masked_mean(v, alive) * count, count) for name, v in stats.items()}
+        return squared / (2 * self.tau), means
 
 
 def length_reward(length: Tensor, correct: Tensor, group: Tensor) -> Tensor:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from searchgym.rl import (
-    Batch,
-    Coef,
-    Estimate,
-    Output,
-    Over,
-    Reduction,
-    Result,
-    Totals,
-    WeightedLoss,
-    kl_loss,
-)
+from torch import Tensor
+
+from searchgym.rl import Batch, Coef, Estimate, Over, Reduction, WeightedLoss
+from searchgym.rl.ops import log_ratio, masked_mean
 
 from .clip_cov import kl_cov_tokens
 
@@ -56,12 +49,6 @@ class KLCovLoss(WeightedLoss):
     name = "kl_cov"
     requires = frozenset({"old_logp", "picked"})
 
-    def __init__(self, weight: float = 1.0, **shared: Any) -> None:
-        super().__init__(weight, **shared)
-
-    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
-        return kl_loss(
-            output.logp, batch.need("old_logp"), batch.mask, "abs",
-            weight=batch.note("picked").to(output.logp.dtype),
-            aggregate=self.aggregate, **self.counts(totals),
-        )  # fmt: skip
+    def by_token(self, logp: Tensor, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        value = log_ratio(logp, batch.need("old_logp"), batch.mask).abs()
+        return value * batch.note("picked"), {"kl": masked_mean(value, batch.mask)}

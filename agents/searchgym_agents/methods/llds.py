@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from searchgym.rl import Batch, Coef, Output, Result, Totals, WeightedLoss
-from searchgym.rl.ops import aggregate_tokens, masked, spread
+from searchgym.rl import Batch, WeightedLoss
+from searchgym.rl.ops import masked, spread
 
 Gate = Literal["turn", "trajectory"]
 
@@ -50,8 +51,7 @@ class LLDSLoss(WeightedLoss):
             raise ValueError(f"gate is 'turn' or 'trajectory', got {gate!r}")
         self.gate = gate
 
-    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+    def by_token(self, logp: Tensor, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
         unit = batch.turn if self.gate == "turn" else torch.zeros_like(batch.turn)
-        value, kept = fallen(output.logp, batch.need("old_logp"), batch.adv, batch.mask, unit)
-        loss = aggregate_tokens(value, batch.mask, self.aggregate, **self.counts(totals))
-        return loss, {"preserved": float(kept.sum()) / max(float(batch.mask.sum()), 1.0)}
+        value, kept = fallen(logp, batch.need("old_logp"), batch.adv, batch.mask, unit)
+        return value, {"preserved": float(kept.sum()) / max(float(batch.mask.sum()), 1.0)}

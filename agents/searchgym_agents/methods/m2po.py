@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from searchgym.rl import (
-    ON_POLICY,
-    Batch,
-    Coef,
-    Output,
-    Result,
-    Totals,
-    WeightedLoss,
-    check_positive,
-)
-from searchgym.rl.ops import (
-    Aggregate,
-    Counts,
-    aggregate_tokens,
-    log_ratio,
-    masked,
-    masked_mean,
-    spread,
-    token_ratio,
-)
+from searchgym.rl import ON_POLICY, Batch, Coef, Output, WeightedLoss, check_positive
+from searchgym.rl.ops import log_ratio, masked, masked_mean, spread, token_ratio
 
 
 def m2po_keep(
@@ -50,39 +32,11 @@ def m2po_keep(
     return second_moment_keep(logp, sampled_logp, mask, outward, tau=tau)
 
 
-def m2po_loss(
-    logp: Tensor,
-    sampled_logp: Tensor,
-    adv: Tensor,
-    mask: Tensor,
-    keep: Tensor,
-    *,
-    aggregate: Aggregate = "token-mean",
-    **counts: Unpack[Counts],
-) -> tuple[Tensor, dict[str, float]]:
-    """``-M · r · A`` per token, r = π / π_sampled, without a clip; M from :func:`m2po_keep`. What
-    the sum is divided by counts all tokens.
-
-    Args:
-        logp, sampled_logp, mask, keep: (B, T). adv: (B,) or (B, T).
-
-    Returns:
-        (loss, stats): mean ratio and fraction of tokens left out.
-    """
-    ratio = token_ratio(logp, sampled_logp, mask)
-    chosen = (keep & (mask > 0)).to(ratio.dtype)
-    loss = -chosen * ratio * spread(adv, mask)
-    stats = {
-        "ratio": masked_mean(ratio.detach(), mask),
-        "clipped": masked_mean(1 - chosen, mask),
-    }
-    return aggregate_tokens(loss, mask, aggregate, **counts), stats
-
-
 class M2POLoss(WeightedLoss):
     """Policy gradient with the ratio to the weights that *sampled*, and without the tokens that
-    :func:`m2po_keep` leaves out. They are chosen at each update, among its whole mini-batch, which
-    takes one more forward pass.
+    :func:`m2po_keep` leaves out: ``-M · r · A`` per token, r = π / π_sampled, without a clip. They
+    are chosen at each update, among its whole mini-batch, which takes one more forward pass. What
+    the sum is divided by counts all tokens. Statistics: the mean ratio and the share left out.
 
     Args:
         tau: Mean of the squared log-ratios of the tokens that moved outward and are left.
@@ -101,16 +55,18 @@ class M2POLoss(WeightedLoss):
     def prepare(self, batch: Batch, output: Output | None, coef: Coef) -> Mapping[str, Tensor]:
         """The tokens that are kept, among the whole update."""
         assert output is not None  # prepares_with_logp
-        adv = batch.need("adv")
         with torch.no_grad():
-            keep = m2po_keep(output.logp, batch.sampled_logp, adv, batch.mask, tau=self.tau)
+            keep = m2po_keep(output.logp, batch.sampled_logp, batch.adv, batch.mask, tau=self.tau)
         return {"m2po_keep": keep}
 
-    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
-        return m2po_loss(
-            output.logp, batch.sampled_logp, batch.need("adv"), batch.mask, batch.note("m2po_keep"),
-            aggregate=self.aggregate, **self.counts(totals),
-        )  # fmt: skip
+    def by_token(self, logp: Tensor, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        mask = batch.mask
+        ratio = token_ratio(logp, batch.sampled_logp, mask)
+        chosen = (batch.note("m2po_keep") & mask).to(ratio.dtype)
+        return -chosen * ratio * spread(batch.adv, mask), {
+            "ratio": masked_mean(ratio.detach(), mask),
+            "clipped": masked_mean(1 - chosen, mask),
+        }
 
 
 def second_moment_keep(

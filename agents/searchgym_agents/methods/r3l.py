@@ -3,48 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Unpack
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from searchgym.rl import (
-    AdvantageEstimator,
-    Batch,
-    Coef,
-    Estimate,
-    Output,
-    Reduction,
-    Result,
-    Totals,
-    WeightedLoss,
-    reinforce_loss,
-)
-from searchgym.rl.ops import Aggregate, Counts, RewardGroups
-
-
-def opmd_loss(
-    logp: Tensor,
-    adv: Tensor,
-    mask: Tensor,
-    *,
-    tau: float = 1.0,
-    aggregate: Aggregate = "token-mean",
-    **counts: Unpack[Counts],
-) -> tuple[Tensor, dict[str, float]]:
-    """``-A log π / (1 + τ)``; advantages from ``advantages.opmd`` with the same τ ≥ 0.
-
-    Args:
-        logp, mask: (B, T). adv: (B,) or (B, T).
-    """
-    if tau < 0:
-        raise ValueError(f"tau must not be negative, got {tau}")
-    loss, stats = reinforce_loss(logp, adv, mask, aggregate=aggregate, **counts)
-    return loss / (1 + tau), stats
+from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate, Reduction, WeightedLoss
+from searchgym.rl.ops import RewardGroups, masked, spread
 
 
 class OPMDLoss(WeightedLoss):
-    """Loss -A log π / (1 + τ)."""
+    """Loss -A log π / (1 + τ), τ ≥ 0."""
 
     registered = "loss:opmd"
     reductions = (Reduction({"tau": 0.0}, {"use": "reinforce", "aggregate": "token-mean"}),)
@@ -55,11 +25,8 @@ class OPMDLoss(WeightedLoss):
             raise ValueError(f"tau must not be negative, got {tau}")
         self.tau = float(tau)
 
-    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
-        return opmd_loss(
-            output.logp, batch.need("adv"), batch.mask,
-            tau=self.tau, aggregate=self.aggregate, **self.counts(totals),
-        )  # fmt: skip
+    def by_token(self, logp: Tensor, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        return -spread(batch.adv, batch.mask) * masked(logp, batch.mask) / (1 + self.tau), {}
 
 
 class Pivotal(AdvantageEstimator):

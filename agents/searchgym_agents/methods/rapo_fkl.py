@@ -4,60 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from searchgym.rl import (
-    Batch,
-    Coef,
-    Output,
-    Reduction,
-    Result,
-    Totals,
-    WeightedLoss,
-    check_positive,
-)
-from searchgym.rl.ops import Aggregate, Counts, aggregate_tokens, masked, masked_mean, spread
-
-
-def forward_kl_loss(
-    logp: Tensor,
-    ref_logp: Tensor,
-    mask: Tensor,
-    *,
-    weight: Tensor | None = None,
-    cap: float = 10.0,
-    aggregate: Aggregate = "token-mean",
-    **counts: Unpack[Counts],
-) -> tuple[Tensor, dict[str, float]]:
-    """``-(f w - 1) log π`` with w = π_ref / π of the policy's own tokens, detached.
-
-    Its gradient is, in expectation over the next token, that of the forward KL(π_ref || π), and for
-    factors f that of the cross-entropy from the reference times f. The ``- 1``, whose expectation
-    is 0, makes it exactly 0 where both are equal. k3's gradient is the same.
-
-    Args:
-        logp, ref_logp, mask: (B, T).
-        weight: (B,) f of each trajectory; None: 1.
-        cap: Largest w.
-
-    Returns:
-        (loss, stats): the loss's gradient is what counts; ``kl`` is the mean of w log w - w + 1,
-        an estimate of the forward KL that is never negative.
-    """
-    move = (masked(ref_logp, mask) - masked(logp, mask)).detach()
-    ratio = move.exp().clamp_max(cap)
-    factor = ratio if weight is None else ratio * spread(weight, mask)
-    loss = -(factor - 1) * masked(logp, mask)
-    stats = {"kl": masked_mean(ratio * move - ratio + 1, mask)}
-    return aggregate_tokens(loss, mask, aggregate, **counts), stats
+from searchgym.rl import Batch, Coef, Output, Reduction, WeightedLoss, check_positive
+from searchgym.rl.ops import masked, masked_mean, spread
 
 
 class ForwardKL(WeightedLoss):
     """Forward KL to the reference, each trajectory's share times f(R) = exp(R / ``tau``) by the
     update's mean of it: the policy must cover what the reference does and what earned more.
+
+    ``-(f w - 1) log π`` with w = π_ref / π of the policy's own tokens, detached. Its gradient is,
+    in expectation over the next token, that of the forward KL(π_ref || π), and for factors f that
+    of the cross-entropy from the reference times f. The ``- 1``, whose expectation is 0, makes it
+    exactly 0 where both are equal. k3's gradient is the same. The statistic ``kl`` is the mean of
+    w log w - w + 1, an estimate of the forward KL that is never negative.
 
     Args:
         weight: β.
@@ -89,9 +53,10 @@ class ForwardKL(WeightedLoss):
             factor[known] = raised.exp()
         return {"reference_weight": factor}
 
-    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
-        return forward_kl_loss(
-            output.logp, batch.need("ref_logp"), batch.mask,
-            weight=batch.note("reference_weight"), cap=self.cap, aggregate=self.aggregate,
-            **self.counts(totals),
-        )  # fmt: skip
+    def by_token(self, logp: Tensor, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        mask = batch.mask
+        move = (masked(batch.need("ref_logp"), mask) - masked(logp, mask)).detach()
+        ratio = move.exp().clamp_max(self.cap)
+        factor = ratio * spread(batch.note("reference_weight"), mask)
+        stats = {"kl": masked_mean(ratio * move - ratio + 1, mask)}
+        return -(factor - 1) * masked(logp, mask), stats

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
-from ..ops.tokens import Aggregate, Counts
+from ..ops.tokens import Aggregate, Counts, aggregate_tokens
 from ..slots.batch import Batch, Kind, Mean, Output, Totals, checked_kinds
 from ..slots.protocols import Loss, Reduction, Result, RunFacts, make
 
@@ -72,6 +72,15 @@ class WeightedLoss(Loss):
             "train.epochs above 1 makes several"
         )
         return dict.fromkeys(self.off_policy, reason)
+
+    def by_token(self, logp: Tensor, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        """(N, T) the loss of each token at log-probabilities ``logp`` (N, T), with gradient, and
+        statistics: means over the trained tokens."""
+        raise NotImplementedError
+
+    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
+        values, stats = self.by_token(output.logp, batch)
+        return aggregate_tokens(values, batch.mask, self.aggregate, **self.counts(totals)), stats
 
     def counts(self, totals: Totals) -> Counts:
         """Divisors of sums: never 0."""

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ..ops.ratios import log_ratio
-from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked, masked_mean, require_rows
+from ..ops.tokens import masked, masked_mean, require_rows
 from ..slots.batch import Batch, Mean, Output, Totals
 from ..slots.protocols import Result
 from .base import Coef, WeightedLoss
 
 Weighting = Literal["none", "p(1-p)"]
-
-
-def sft_loss(
-    logp: Tensor,
-    mask: Tensor,
-    *,
-    weight: Tensor | None = None,
-    aggregate: Aggregate = "token-mean",
-    **counts: Unpack[Counts],
-) -> tuple[Tensor, dict[str, float]]:
-    """``-log π`` of unmasked tokens (B, T): the same mask as in RL, so results are not learnt.
-    ``weight``: (B, T) factors, without gradient; divisors do not change."""
-    loss = -masked(logp, mask)
-    if weight is not None:
-        loss = loss * masked(weight.detach(), mask)
-    return aggregate_tokens(loss, mask, aggregate, **counts), {}
 
 
 class SFTLoss(WeightedLoss):
@@ -56,15 +40,14 @@ class SFTLoss(WeightedLoss):
         self.weighting: Weighting = weighting
         self.requires = frozenset({"old_entropy"} if entropy else ())
 
-    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
-        chance = masked(output.logp.detach(), batch.mask).exp()
-        weight = chance * (1 - chance) if self.weighting == "p(1-p)" else None
-        loss, stats = sft_loss(
-            output.logp, batch.mask, weight=weight, aggregate=self.aggregate, **self.counts(totals)
-        )
-        if self.requires:
-            stats = {"entropy": masked_mean(batch.need("old_entropy"), batch.mask)}
-        return loss, stats
+    def by_token(self, logp: Tensor, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        loss = -masked(logp, batch.mask)
+        if self.weighting == "p(1-p)":
+            chance = masked(logp.detach(), batch.mask).exp()
+            loss = loss * (chance * (1 - chance))
+        if not self.requires:
+            return loss, {}
+        return loss, {"entropy": masked_mean(batch.need("old_entropy"), batch.mask)}
 
 
 def dpo_loss(

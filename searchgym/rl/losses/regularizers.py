@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..ops.ratios import Estimator, kl
-from ..ops.tokens import Aggregate, Counts, aggregate_tokens, masked, masked_mean, spread
+from ..ops.tokens import aggregate_tokens, masked, masked_mean
 from ..slots.batch import Batch, Output, Totals
 from ..slots.protocols import Coef, Result
 from .base import WeightedLoss
 
 
-def kl_loss(
-    logp: Tensor,
-    ref_logp: Tensor,
-    mask: Tensor,
-    how: Estimator = "k3",
-    *,
-    weight: Tensor | None = None,
-    aggregate: Aggregate = "token-mean",
-    **counts: Unpack[Counts],
-) -> tuple[Tensor, dict[str, float]]:
-    """``ops.kl()`` per token, aggregated as the policy loss is; multiply by β yourself.
-
-    Args:
-        logp, ref_logp, mask: (B, T). The reference is detached.
-        how: "k1" is for rewards: as a loss its gradient is 0 in expectation.
-        weight: (B, T) factors, e.g. ``kl_cov_tokens``; divisors do not change.
-
-    Returns:
-        (loss, stats): the mean estimate over unmasked tokens, unweighted.
-    """
-    value = kl(masked(logp, mask), masked(ref_logp, mask).detach(), how)
-    stats = {"kl": masked_mean(value, mask)}
-    if weight is not None:
-        value = value * spread(weight, mask)
-    return aggregate_tokens(value, mask, aggregate, **counts), stats
-
-
 class KLLoss(WeightedLoss):
-    """Estimated KL to the reference; ``weight`` is β.
+    """Estimated KL to the reference, without the reference's gradient; ``weight`` is β. Its
+    statistic is the mean estimate.
 
     Args:
         how: ``k2`` has the KL's gradient; ``k3`` is what most code uses, ``k3+`` has k3's value and
@@ -59,31 +34,15 @@ class KLLoss(WeightedLoss):
         kl(torch.zeros(1), torch.zeros(1), how)  # an unknown one fails now
         self.how: Estimator = how
 
-    def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
-        return kl_loss(
-            output.logp, batch.need("ref_logp"), batch.mask, self.how,
-            aggregate=self.aggregate, **self.counts(totals),
-        )  # fmt: skip
-
-
-def entropy_loss(
-    entropy: Tensor,
-    mask: Tensor,
-    *,
-    aggregate: Aggregate = "token-mean",
-    **counts: Unpack[Counts],
-) -> tuple[Tensor, dict[str, float]]:
-    """Negative aggregated entropy (B, T): add it to the loss with a small positive coefficient.
-
-    Returns:
-        (loss, stats): the mean entropy over unmasked tokens.
-    """
-    stats = {"entropy": masked_mean(entropy, mask)}
-    return -aggregate_tokens(masked(entropy, mask), mask, aggregate, **counts), stats
+    def by_token(self, logp: Tensor, batch: Batch) -> tuple[Tensor, Mapping[str, float]]:
+        mask = batch.mask
+        value = kl(masked(logp, mask), masked(batch.need("ref_logp"), mask).detach(), self.how)
+        return value, {"kl": masked_mean(value, mask)}
 
 
 class EntropyLoss(WeightedLoss):
-    """A bonus: minus the entropy of the distributions that tokens were drawn from."""
+    """A bonus: minus the entropy of the distributions that tokens were drawn from. Its statistic is
+    the mean entropy."""
 
     registered = "entropy"
     name = "entropy"
@@ -95,6 +54,6 @@ class EntropyLoss(WeightedLoss):
     def __call__(self, output: Output, batch: Batch, totals: Totals, coef: Coef) -> Result:
         if output.entropy is None:
             raise ValueError("the entropy bonus needs the model's entropies")
-        return entropy_loss(
-            output.entropy, batch.mask, aggregate=self.aggregate, **self.counts(totals)
-        )
+        stats = {"entropy": masked_mean(output.entropy, batch.mask)}
+        counts = self.counts(totals)
+        return -aggregate_tokens(output.entropy, batch.mask, self.aggregate, **counts), stats

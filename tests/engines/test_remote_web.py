@@ -28,7 +28,7 @@ from .loopback import Got, Say, serving
 
 CONTEXT = CallContext(0, "e", {})
 FAST: dict[str, Any] = {"timeout_s": 2.0, "backoff_s": 0.01}
-KEYS = {p.key_env: "k3y/+=" for p in PROVIDERS.values()}
+KEYS = {p.key_env: "k3y/+=" for p in PROVIDERS.values()} | {"GOOGLE_CSE_ID": "cx1"}
 FOUND = [(f"Title {i}", f"https://s{i}.example/p?q={i}", f"Snippet {i}.") for i in range(1, 4)]
 TEXT = 'who founded "Aldor"? 東京 & more'
 
@@ -62,6 +62,20 @@ def serper(got: Got) -> Say:
                    "knowledgeGraph": {"title": "x"}, "organic": organic, "credits": 1})  # fmt: skip
 
 
+def serpapi(got: Got) -> Say:
+    assert (got.method, got.path) == ("GET", "/search.json")
+    assert got.params["api_key"] == "k3y/+="
+    assert got.params["engine"] == "google"
+    if got.params["q"] == "nothing":
+        return packed({"search_metadata": {"status": "Success"},
+                       "error": "Google hasn't returned any results for this query."})  # fmt: skip
+    assert (got.params["q"], got.params["num"]) == (TEXT, "3")
+    return packed({"search_metadata": {"status": "Success"}, "organic_results": [
+        {"position": i, "title": t, "link": u, "snippet": s, "displayed_link": u}
+        for i, (t, u, s) in enumerate(FOUND, 1)
+    ]})  # fmt: skip
+
+
 def brave(got: Got) -> Say:
     assert (got.method, got.path) == ("GET", "/res/v1/web/search")
     assert got.headers["x-subscription-token"] == "k3y/+="
@@ -86,10 +100,24 @@ def tavily(got: Got) -> Say:
     return packed({"query": asked["query"], "results": results, "response_time": 0.7})
 
 
+def google(got: Got) -> Say:
+    assert (got.method, got.path) == ("GET", "/customsearch/v1")
+    assert (got.params["key"], got.params["cx"]) == ("k3y/+=", "cx1")
+    if got.params["q"] == "nothing":
+        return packed({"kind": "customsearch#search", "searchInformation": {"totalResults": "0"}})
+    assert (got.params["q"], got.params["num"]) == (TEXT, "3")
+    return packed({"kind": "customsearch#search", "items": [
+        {"kind": "customsearch#result", "title": t, "link": u, "snippet": s, "displayLink": "x"}
+        for t, u, s in FOUND
+    ]})  # fmt: skip
+
+
 SERVERS: dict[str, tuple[str, Callable[[Got], Say]]] = {
     "serper": ("/search", serper),
+    "serpapi": ("/search.json", serpapi),
     "brave": ("/res/v1/web/search", brave),
     "tavily": ("/search", tavily),
+    "google-cse": ("/customsearch/v1", google),
 }
 
 
@@ -151,6 +179,14 @@ def test_garbage_is_a_bad_response(name: str, body: bytes) -> None:
     assert failure.kind == "bad_response"
 
 
+def test_serpapis_own_errors_are_not_empty_results() -> None:
+    body = {"error": "Your account has run out of searches."}
+    with serving(lambda got: packed(body)) as server:
+        (failure,) = RemoteEngine(server.url + "/x", provider="serpapi", **FAST).run([query()])
+    assert isinstance(failure, Failure)
+    assert "run out of searches" in failure.message
+
+
 def test_results_without_a_web_address_are_left_out() -> None:
     odd = [{"title": "a", "link": "javascript:alert(1)", "snippet": "s"}, {"title": "b"},
            {"title": "c", "link": "https://c.example/"}]  # fmt: skip
@@ -163,13 +199,13 @@ def test_no_more_is_asked_for_than_a_provider_gives() -> None:
     asked: list[str] = []
 
     def answer(got: Got) -> Say:
-        asked.append(got.params["count"])
+        asked.append(got.params["num"])
         return packed({})
 
     with serving(answer) as server:
-        engine = RemoteEngine(server.url + "/x", provider="brave", **FAST)
+        engine = RemoteEngine(server.url + "/x", provider="google-cse", **FAST)
         engine.run([query(k=50), query(k=2)])
-    assert sorted(asked) == ["2", "20"]
+    assert sorted(asked) == ["10", "2"]
 
 
 def test_a_budget_is_kept_also_by_queries_at_once() -> None:
@@ -206,6 +242,9 @@ def test_a_missing_key_names_the_variable(name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_keys_and_providers_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOOGLE_CSE_ID")
+    with pytest.raises(EngineError, match="GOOGLE_CSE_ID"):
+        RemoteEngine(provider="google-cse")
     with pytest.raises(EngineError, match="Did you mean 'serper'"):
         RemoteEngine(provider="serpr")
     monkeypatch.delenv("SERPER_API_KEY")

@@ -81,7 +81,8 @@ class RemoteEngine:
         if provider is not None:
             check_known("web provider", PROVIDERS, provider, error=EngineError)
             self._provider = PROVIDERS[provider]
-            secret = self._key = self._provider.key(key_env)
+            self._credentials = self._provider.credentials(key_env)
+            secret = self._credentials.key
             self.url = server_url(url or self._provider.url, "")
             self.price = self._provider.price if price is None else price
             speech = provider
@@ -192,7 +193,7 @@ class RemoteEngine:
                 return data
             return [ranking(found(data, McpReader(self._mcp).address), k)]
         if self._provider is not None:
-            ask = ask_for(self._provider, self.url, queries[0].text, k, self._key)
+            ask = ask_for(self._provider, self.url, queries[0].text, k, self._credentials)
         else:
             body = self._dialect.pack([query.text for query in queries], k)
             headers = {"Content-Type": self._dialect.media, **self._headers}

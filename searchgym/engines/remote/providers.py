@@ -1,4 +1,4 @@
-"""Live web search: three providers' public JSON interfaces behind one shape.
+"""Live web search: five providers' public JSON interfaces behind one shape.
 
 Keys come from the environment and are never written anywhere. Prices are the providers' public
 list prices per query in US dollars, good for orders of magnitude; say ``price=`` for yours.
@@ -16,6 +16,12 @@ from ...utils.http import HttpRequest
 from .formats import Malformed, RawHit, field, is_web_url, passage_of, safe, score_of, text_of
 
 
+class Credentials(NamedTuple):
+    key: str
+    extra: str = ""
+    """Google: the id of the programmable search engine (``cx``)."""
+
+
 class Provider(NamedTuple):
     """Requests to one provider, and the reading of its replies."""
 
@@ -24,12 +30,13 @@ class Provider(NamedTuple):
     price: float
     most: int
     """Results one request can give; more are not asked for."""
-    ask: Callable[[str, str, int, str], HttpRequest]
-    """(url, query, k, key) → request."""
+    ask: Callable[[str, str, int, Credentials], HttpRequest]
+    """(url, query, k, credentials) → request."""
     results: Callable[[Any], list[Any]]
     text: str
     """The field of a result that holds its text."""
     link: str = "link"
+    extra_env: str = ""
 
     def found(self, data: Any) -> list[RawHit]:
         """Results in order; those without a web address are left out (they cannot be cited)."""
@@ -46,17 +53,26 @@ class Provider(NamedTuple):
             out.append(RawHit(passage, score_of(item.get("score"))))
         return out
 
-    def key(self, key_env: str | None) -> str:
+    def credentials(self, key_env: str | None) -> Credentials:
         """``EngineError`` naming the variable to set."""
         name = key_env or self.key_env
         if not (key := os.environ.get(name, "").strip()):
             raise EngineError(f"no API key: set the environment variable {name} and try again")
-        return key
+        extra = os.environ.get(self.extra_env, "").strip() if self.extra_env else ""
+        if self.extra_env and not extra:
+            raise EngineError(f"no search engine id: set the environment variable {self.extra_env}")
+        return Credentials(key, extra)
 
 
 def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> HttpRequest:
     media = {"Content-Type": "application/json", "Accept": "application/json"}
     return HttpRequest("POST", url, json.dumps(body).encode("ascii"), {**media, **headers})
+
+
+def _get(
+    url: str, params: Mapping[str, str], headers: Mapping[str, str] | None = None
+) -> HttpRequest:
+    return HttpRequest("GET", url, None, {"Accept": "application/json", **(headers or {})}, params)
 
 
 def _optional(*path: str) -> Callable[[Any], list[Any]]:
@@ -76,32 +92,53 @@ def _optional(*path: str) -> Callable[[Any], list[Any]]:
     return read
 
 
+def _serpapi_results(data: Any) -> list[Any]:
+    """SerpAPI reports failures, and finding nothing, as an ``error`` text with status 200."""
+    error = data.get("error") if isinstance(data, dict) else None
+    if error and "any results" not in str(error):
+        raise Malformed(f"SerpAPI: {error}")
+    return _optional("organic_results")(data)
+
+
 PROVIDERS: Mapping[str, Provider] = {
     "serper": Provider(
         "https://google.serper.dev/search", "SERPER_API_KEY", 0.001, 100,
-        lambda url, q, k, key: _post(url, {"q": q, "num": k}, {"X-API-KEY": key}),
+        lambda url, q, k, c: _post(url, {"q": q, "num": k}, {"X-API-KEY": c.key}),
         _optional("organic"), "snippet",
+    ),
+    "serpapi": Provider(
+        "https://serpapi.com/search.json", "SERPAPI_API_KEY", 0.015, 100,
+        lambda url, q, k, c: _get(
+            url, {"engine": "google", "q": q, "num": str(k), "api_key": c.key}
+        ),
+        _serpapi_results, "snippet",
     ),
     "brave": Provider(
         "https://api.search.brave.com/res/v1/web/search", "BRAVE_API_KEY", 0.005, 20,
-        lambda url, q, k, key: HttpRequest(
-            "GET", url, None, {"Accept": "application/json", "X-Subscription-Token": key},
-            {"q": q[:400], "count": str(k)},
+        lambda url, q, k, c: _get(
+            url, {"q": q[:400], "count": str(k)}, {"X-Subscription-Token": c.key}
         ),
         _optional("web", "results"), "description", "url",
     ),
     "tavily": Provider(
         "https://api.tavily.com/search", "TAVILY_API_KEY", 0.008, 20,
-        lambda url, q, k, key: _post(
+        lambda url, q, k, c: _post(
             url, {"query": q, "max_results": k, "search_depth": "basic"},
-            {"Authorization": f"Bearer {key}"},
+            {"Authorization": f"Bearer {c.key}"},
         ),
         lambda data: list(field(data, "results", list)), "content", "url",
+    ),
+    "google-cse": Provider(
+        "https://www.googleapis.com/customsearch/v1", "GOOGLE_API_KEY", 0.005, 10,
+        lambda url, q, k, c: _get(url, {"key": c.key, "cx": c.extra, "q": q, "num": str(k)}),
+        _optional("items"), "snippet", extra_env="GOOGLE_CSE_ID",
     ),
 }  # fmt: skip
 """Name → provider."""
 
 
-def ask_for(provider: Provider, url: str, query: str, k: int, key: str) -> HttpRequest:
+def ask_for(
+    provider: Provider, url: str, query: str, k: int, credentials: Credentials
+) -> HttpRequest:
     """The request for one query, within the provider's limits."""
-    return provider.ask(url, safe(query), max(1, min(k, provider.most)), key)
+    return provider.ask(url, safe(query), max(1, min(k, provider.most)), credentials)

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MissingExtraError
-from ._plain import FAULTS, MOST, STORED, Weighting
+from ._plain import FAULTS, MOST, STORED, Batch, Postings, Room, Weighting
 
 try:
     from numba import njit, types
@@ -112,23 +112,17 @@ def _insert(
 
 @njit(nogil=True, cache=True)
 def _look_up(
-    docs: NDArray[np.int32],
-    scores: NDArray[np.float32],
-    weight: float,
-    first: int,
-    last: int,
-    row: int,
-    idf: float,
-    weighting: Weighting,
-    data: NDArray[Any],
-    indices: NDArray[Any],
-    marks: NDArray[np.uint64],
-) -> None:
-    """Add what the list ``first:last`` gives these documents to their scores.
+    docs: NDArray[np.int32], scores: NDArray[np.float32], weight: float, term: int,
+    postings: Postings,
+) -> None:  # fmt: skip
+    """Add what a term's list gives these documents to their scores.
 
-    ``row`` of ``marks`` describes a long list (``bm25_index.BM25Index``); −1: a short one, searched
-    by halves. No branches: whether a document is in the list cannot be predicted.
+    A short list, which has no row of ``marks``, is searched by halves. No branches: whether a
+    document is in the list cannot be predicted.
     """
+    data, indices, indptr, _, rows, marks, weighting = postings
+    first, last, row = indptr[term], indptr[term + 1], rows[term]
+    idf = idf_of(data, weighting, term)
     one = np.uint64(1)
     if row >= 0:
         for j in range(docs.shape[0]):
@@ -157,17 +151,13 @@ def _look_up(
 
 @njit(nogil=True, cache=True)
 def by_largest(
-    terms: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    order: NDArray[np.float32],
-    largest: NDArray[np.float32],
-    own: NDArray[np.int32],
-    weight: NDArray[np.float32],
-    bound: NDArray[np.float32],
-) -> int:
+    batch: Batch, query: int, largest: NDArray[np.float32], own: NDArray[np.int32],
+    weight: NDArray[np.float32], bound: NDArray[np.float32],
+) -> int:  # fmt: skip
     """Put a query's terms, the largest possible score first, into the last three; returns how many
-    there are. Scores are summed in this order, whatever k is. ``order``: the scores to order by,
-    where they are not the bounds themselves, else empty."""
+    there are. Scores are summed in this order, whatever k is."""
+    here = slice(batch.starts[query], batch.starts[query + 1])
+    terms, weights, order = batch.terms[here], batch.weights[here], batch.order[here]
     n = 0
     given = order.shape[0] > 0
     rank = np.empty(terms.shape[0], np.float32)
@@ -193,33 +183,15 @@ def by_largest(
 
 
 @njit(nogil=True, cache=True)
-def best_k(
-    terms: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    starts: NDArray[np.int64],
-    order: NDArray[np.float32],
-    floor: NDArray[np.float32],
-    weighting: Weighting,
-    data: NDArray[Any],
-    indices: NDArray[Any],
-    indptr: NDArray[Any],
-    largest: NDArray[np.float32],
-    rows: NDArray[np.int32],
-    marks: NDArray[np.uint64],
-    scores: NDArray[np.float32],
-    seen: NDArray[np.int32],
-    out_docs: NDArray[np.int32],
-    out_scores: NDArray[np.float32],
-) -> None:
+def best_k(batch: Batch, floor: NDArray[np.float32], postings: Postings, room: Room) -> None:
     """Write each query's best documents, best first, ties by position; for k of at most ``MOST``.
 
-    ``terms[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
-    ``weights``: how often each counts. ``order``: see :func:`by_largest`. ``floor`` (Q,) or empty:
-    scores that documents must reach; where there is one, nothing is probed for a better one.
-    ``weighting``: see :data:`Weighting`. The next six are ``bm25_index.BM25Index``'s.
-    ``scores`` (documents,) must be all zero and is left so; ``seen`` (documents + 1,) is scratch.
-    ``out_docs`` (Q, k ≥ 1) filled with −1, ``out_scores`` (Q, k) with 0: unused places stay so.
+    ``floor`` (Q,) or empty: scores that documents must reach; where there is one, nothing is probed
+    for a better one.
     """
+    starts = batch.starts
+    data, indices, indptr, largest, _, _, weighting = postings
+    scores, seen, out_docs, out_scores = room
     k = out_docs.shape[1]
     longest = 0
     for q in range(starts.shape[0] - 1):
@@ -234,8 +206,7 @@ def best_k(
     probe = np.empty(2 * k + 2, np.float32)
     candidates = np.empty(scores.shape[0] + 1, np.int32)
     for q in range(starts.shape[0] - 1):
-        here = slice(starts[q], starts[q + 1])
-        n = by_largest(terms[here], weights[here], order[here], largest, own, weight, bound)
+        n = by_largest(batch, q, largest, own, weight, bound)
         rest[n] = np.float32(0.0)
         for i in range(n - 1, -1, -1):
             rest[i] = rest[i + 1] + bound[i]
@@ -269,11 +240,7 @@ def best_k(
                 if count < probe.shape[0] or score > probe[count - 1]:
                     count = _insert(probe_docs, probe, count, seen[j], score)
             for i in range(done, n):
-                t = own[i]
-                _look_up(
-                    probe_docs[:count], scores, weight[i], indptr[t], indptr[t + 1], rows[t],
-                    idf_of(data, weighting, t), weighting, data, indices, marks,
-                )  # fmt: skip
+                _look_up(probe_docs[:count], scores, weight[i], own[i], postings)
             complete = 0
             for j in range(count):
                 doc = np.uint32(probe_docs[j])
@@ -292,14 +259,11 @@ def best_k(
                 kept += (scores[doc] + rest[i]) * _SLACK >= threshold
             left = kept
             t, w = own[i], weight[i]
-            own_idf = idf_of(data, weighting, t)
             first, last = indptr[t], indptr[t + 1]
             if _LOOK_UP_PRICE * left < last - first:
-                _look_up(
-                    candidates[:left], scores, w, first, last, rows[t], own_idf, weighting, data,
-                    indices, marks,
-                )  # fmt: skip
+                _look_up(candidates[:left], scores, w, t, postings)
             else:
+                own_idf = idf_of(data, weighting, t)
                 for p in range(first, last):
                     doc = np.uint32(indices[p])
                     score = scores[doc]
@@ -323,22 +287,11 @@ _HIGH = np.uint64(32)
 
 
 @njit(nogil=True, cache=True)
-def best_of_all(
-    terms: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    starts: NDArray[np.int64],
-    order: NDArray[np.float32],
-    weighting: Weighting,
-    data: NDArray[Any],
-    indices: NDArray[Any],
-    indptr: NDArray[Any],
-    largest: NDArray[np.float32],
-    scores: NDArray[np.float32],
-    seen: NDArray[np.int32],
-    out_docs: NDArray[np.int32],
-    out_scores: NDArray[np.float32],
-) -> None:
+def best_of_all(batch: Batch, postings: Postings, room: Room) -> None:
     """Find what :func:`best_k` finds, for any k."""
+    starts = batch.starts
+    data, indices, indptr, largest, _, _, weighting = postings
+    scores, seen, out_docs, out_scores = room
     k = out_docs.shape[1]
     longest = 0
     for q in range(starts.shape[0] - 1):
@@ -352,8 +305,7 @@ def best_of_all(
     counts = np.empty(_LEVELS, np.int32)
     high = np.empty(k, np.uint32)
     for q in range(starts.shape[0] - 1):
-        here = slice(starts[q], starts[q + 1])
-        n = by_largest(terms[here], weights[here], order[here], largest, own, weight, bound)
+        n = by_largest(batch, q, largest, own, weight, bound)
         n_seen = 0
         for i in range(n):
             w = weight[i]
@@ -401,22 +353,12 @@ def best_of_all(
 
 
 @njit(nogil=True, cache=True)
-def fault(
-    weighting: Weighting,
-    data: NDArray[Any],
-    indices: NDArray[Any],
-    indptr: NDArray[Any],
-    largest: NDArray[np.float32],
-    rows: NDArray[np.int32],
-    marks: NDArray[np.uint64],
-    passages: int,
-) -> int:
-    """Return 0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``.
+def fault(postings: Postings, passages: int) -> int:
+    """Return 0 for an index that :class:`Postings` describes, else a place in ``FAULTS``.
 
-    Lengths and types are taken to be right: indptr (terms + 1,), largest and rows (terms,), data
-    and indices (postings,), marks (long, ⌈passages / 64⌉, 2), and the numbers of ``weighting``
-    (:class:`Weighting`).
+    Lengths and types are taken to be right, and so are the numbers of the weighting.
     """
+    data, indices, indptr, largest, rows, marks, weighting = postings
     if indptr[0] != 0 or indptr[-1] != data.shape[0]:
         return 1
     for t in range(rows.shape[0]):

@@ -36,25 +36,58 @@ STORED = Weighting(NONE, NONE, NONE)
 """Weighting of an index whose scores are stored."""
 
 
-def best_of_all(
-    terms: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    starts: NDArray[np.int64],
-    order: NDArray[np.float32],
-    weighting: Weighting,
-    data: NDArray[np.float32],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    largest: NDArray[np.float32],
-    scores: NDArray[np.float32],
-    seen: NDArray[np.int32],
-    out_docs: NDArray[np.int32],
-    out_scores: NDArray[np.float32],
-) -> None:
+class Postings(NamedTuple):
+    """Compressed sparse columns: column = term, row = passage position, value = score > 0."""
+
+    data: NDArray[Any]
+    """(postings,) scores, or frequencies that ``weighting`` makes scores of."""
+    indices: NDArray[Any]
+    """(postings,), ascending within a column."""
+    indptr: NDArray[Any]
+    """(terms + 1,)"""
+    largest: NDArray[np.float32]
+    """(terms,) maximum of each column, 0 where it is empty."""
+    rows: NDArray[np.int32]
+    """(terms,) place of a long column in ``marks``, else −1."""
+    marks: NDArray[np.uint64]
+    """(long, ⌈passages / 64⌉, 2) bitmap; postings before each word."""
+    weighting: Weighting = STORED
+
+
+class Batch(NamedTuple):
+    """Queries: their terms in a row."""
+
+    terms: NDArray[np.int32]
+    """Numbers of terms; negative ones are skipped."""
+    weights: NDArray[np.float32]
+    """How often each counts."""
+    starts: NDArray[np.int64]
+    """(queries + 1,) where each query's terms begin."""
+    order: NDArray[np.float32] = NONE
+    """Scores by which to order terms, where they are not the largest that each can give."""
+
+
+class Room(NamedTuple):
+    """Where a kernel works and writes."""
+
+    scores: NDArray[np.float32]
+    """(passages,) of zeros, left so."""
+    seen: NDArray[np.int32]
+    """(passages + 1,)"""
+    docs: NDArray[np.int32]
+    """(queries, k ≥ 1) of −1: the best documents of each, best first; unused places stay so."""
+    best: NDArray[np.float32]
+    """(queries, k) of zeros: their scores."""
+
+
+def best_of_all(batch: Batch, postings: Postings, room: Room) -> None:
     """Write each query's best documents, best first, ties by position; see ``_kernel.best_of_all``.
 
     Only of indexes in memory: their scores are stored, and there is no ``order`` of its own.
     """
+    terms, weights, starts, _ = batch
+    data, indices, indptr, largest, _, _, _ = postings
+    scores, _, out_docs, out_scores = room
     k = out_docs.shape[1]
     for q in range(len(starts) - 1):
         own, weight = terms[starts[q] : starts[q + 1]], weights[starts[q] : starts[q + 1]]
@@ -82,28 +115,15 @@ def bitmap(postings: NDArray[Any], n_docs: int) -> NDArray[np.uint64]:
     return np.stack([words, np.cumsum(counts, dtype=np.uint64) - counts], axis=1)
 
 
-def best_k(*arrays: Any) -> None:
+def best_k(batch: Batch, floor: NDArray[np.float32], postings: Postings, room: Room) -> None:
     """Do what :func:`best_of_all` does, with the arguments of ``_kernel.best_k``."""
-    terms, weights, starts, order, _, weighting, data, indices, indptr, largest, _, _, *rest = (
-        arrays
-    )
-    best_of_all(
-        terms, weights, starts, order, weighting, data, indices, indptr, largest, *rest
-    )  # fmt: skip
+    best_of_all(batch, postings, room)
 
 
-def fault(
-    weighting: Weighting,
-    data: NDArray[np.float32],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    largest: NDArray[np.float32],
-    rows: NDArray[np.int32],
-    marks: NDArray[np.uint64],
-    passages: int,
-) -> int:
-    """Return 0 for an index that ``bm25_index.BM25Index`` describes, else a place in ``FAULTS``;
-    see ``_kernel.fault``."""
+def fault(postings: Postings, passages: int) -> int:
+    """Return 0 for an index that :class:`Postings` describes, else a place in ``FAULTS``; see
+    ``_kernel.fault``."""
+    data, indices, indptr, largest, rows, marks, _ = postings
     if indptr[0] != 0 or indptr[-1] != len(data) or (indptr[1:] < indptr[:-1]).any():
         return 1
     if ((rows < -1) | (rows >= len(marks))).any():

@@ -23,7 +23,7 @@ from ..objects import is_number
 from ..types import Hit, Passage, Query, Ranking
 from ..utils import collecting_later
 from ..worlds.world import World
-from ._plain import MOST, NONE, STORED
+from ._plain import MOST, NONE, Batch, Room
 from .analysis import REVISION, WORD, Analyser, TermIds
 from .bm25_index import (
     ABOUT,
@@ -58,6 +58,7 @@ class Lexical(ABC):
     _size: int
     """Number of passages."""
     _ids: TermIds
+    _scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]]
 
     def cache_key(self, request: Query, /) -> bytes | None:
         """Query text and k: the engine is pure in them."""
@@ -93,25 +94,24 @@ class Lexical(ABC):
         scores = np.zeros((len(texts), k), dtype=np.float32)
         if not k or not len(texts):
             return docs, scores
-        terms, weights, starts = flattened([self._ids.of(text) for text in texts])
-        work = partial(self._fill, terms, weights)
+        batch = flattened([self._ids.of(text) for text in texts])
         if self.threads == 1 or len(texts) < 4 * self.threads:
-            work(starts, docs, scores)
+            self._fill(batch, docs, scores)
         else:
-            in_threads(self.threads, work, starts, docs, scores)
+            in_threads(self.threads, self._fill, batch, docs, scores)
         return docs, scores
 
+    def _room(self, size: int, docs: NDArray[np.int32], best: NDArray[np.float32]) -> Room:
+        """Room for a kernel over ``size`` passages, of arrays that were used before, if any."""
+        try:
+            scratch = self._scratch.pop()
+        except IndexError:
+            scratch = np.zeros(size, np.float32), np.zeros(size + 1, np.int32)
+        return Room(*scratch, docs, best)
+
     @abstractmethod
-    def _fill(
-        self,
-        terms: NDArray[np.int32],
-        weights: NDArray[np.float32],
-        starts: NDArray[np.int64],
-        docs: NDArray[np.int32],
-        scores: NDArray[np.float32],
-    ) -> None:
-        """Write the best hits of queries, which are given as ``flattened`` gives them; ``docs``
-        (Q, k) holds −1, ``scores`` (Q, k) 0."""
+    def _fill(self, batch: Batch, docs: NDArray[np.int32], best: NDArray[np.float32]) -> None:
+        """Write the best hits of queries; ``docs`` (Q, k) holds −1, ``best`` (Q, k) 0."""
 
 
 class BM25Engine(Lexical):
@@ -180,7 +180,7 @@ class BM25Engine(Lexical):
         self.fingerprint = _fingerprint(corpus.digest, self._settings)
         self._index = _index or build_index(corpus, self.analyser, self._settings, kept)
         self._ids = TermIds(self.analyser, self._index.vocabulary)
-        self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
+        self._scratch = []
         self._passages = np.empty(len(corpus), object)
         self._passages[:] = list(corpus)
 
@@ -208,31 +208,14 @@ class BM25Engine(Lexical):
         self.search_positions([""], 1)
         self.search_positions([""], MOST + 1)
 
-    def _fill(
-        self,
-        terms: NDArray[np.int32],
-        weights: NDArray[np.float32],
-        starts: NDArray[np.int64],
-        docs: NDArray[np.int32],
-        scores: NDArray[np.float32],
-    ) -> None:
-        kernel, n, index = kernels(), len(self._passages), self._index
-        try:
-            scratch = self._scratch.pop()
-        except IndexError:
-            scratch = np.zeros(n, np.float32), np.zeros(n + 1, np.int32)
-        columns = (index.data, index.indices, index.indptr, index.largest)
+    def _fill(self, batch: Batch, docs: NDArray[np.int32], best: NDArray[np.float32]) -> None:
+        kernel, postings = kernels(), self._index.postings
+        room = self._room(len(self._passages), docs, best)
         if docs.shape[1] <= MOST:
-            bitmaps = (index.rows, index.marks)
-            kernel.best_k(
-                terms, weights, starts, NONE, NONE, STORED, *columns, *bitmaps, *scratch, docs,
-                scores,
-            )  # fmt: skip
+            kernel.best_k(batch, NONE, postings, room)
         else:
-            kernel.best_of_all(
-                terms, weights, starts, NONE, STORED, *columns, *scratch, docs, scores
-            )
-        self._scratch.append(scratch)
+            kernel.best_of_all(batch, postings, room)
+        self._scratch.append(room[:2])
 
     # --- disk ---------------------------------------------------------------------------------
     def save(self, directory: str | Path) -> None:
@@ -319,10 +302,8 @@ def _fingerprint(digest: str, settings: Mapping[str, Any]) -> str:
     return f"bm25:{digest}:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
 
 
-def flattened(
-    rows: list[list[int]],
-) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
-    """Term numbers of queries in a row, how often each counts, and where each query starts."""
+def flattened(rows: list[list[int]]) -> Batch:
+    """Term numbers of queries in a row."""
     weights: NDArray[np.float32] | None = None
     if max(map(len, rows)) > _LONG_QUERY:
         rows, weights = _weighted(rows)
@@ -331,26 +312,28 @@ def flattened(
     terms = np.array(list(itertools.chain.from_iterable(rows)), dtype=np.int32)
     if weights is None:
         weights = np.ones(len(terms), dtype=np.float32)
-    return terms, weights, starts
+    return Batch(terms, weights, starts)
 
 
 def in_threads(
     threads: int,
-    work: Callable[[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]], object],
-    starts: NDArray[np.int64],
+    work: Callable[[Batch, NDArray[np.int32], NDArray[np.float32]], object],
+    batch: Batch,
     docs: NDArray[np.int32],
     scores: NDArray[np.float32],
 ) -> None:
-    """Do the work of some queries in each thread: ``work`` gets their starts and their places in
-    the answers."""
+    """Do the work of some queries in each thread: ``work`` gets their places in the answers."""
     edges = np.linspace(0, len(docs), threads + 1).astype(int).tolist()
+
+    def some(lo: int, hi: int) -> None:
+        starts = batch.starts[lo : hi + 1]
+        own = slice(starts[0], starts[-1])
+        part = Batch(batch.terms[own], batch.weights[own], starts - starts[0])
+        work(part, docs[lo:hi], scores[lo:hi])
+
     with ThreadPoolExecutor(threads) as pool:
-        parts = [
-            pool.submit(work, starts[lo : hi + 1], docs[lo:hi], scores[lo:hi])
-            for lo, hi in itertools.pairwise(edges)
-        ]
-        for part in parts:
-            part.result()
+        for _ in pool.map(some, edges[:-1], edges[1:]):
+            pass
 
 
 def _weighted(rows: list[list[int]]) -> tuple[list[list[int]], NDArray[np.float32]]:

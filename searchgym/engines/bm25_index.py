@@ -11,11 +11,10 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from ..corpora.corpus import Corpus
 from ..errors import EngineError
 from . import _plain
-from ._plain import BLOCK, FAULTS, STORED, bitmap
+from ._plain import BLOCK, FAULTS, STORED, Postings, bitmap
 from .analysis import Analyser, as_text, index_terms
 
 if TYPE_CHECKING:
@@ -48,16 +47,10 @@ _LONG = 64
 """A list of one posting for so many passages, or of more, has a bitmap."""
 
 
-@dataclass(frozen=True, eq=False)
-class BM25Index:
-    """Compressed sparse columns: column = term, row = passage position, value = score > 0."""
+class BM25Index(NamedTuple):
+    """Scores of every (term, passage) pair, and the number of each term."""
 
-    data: NDArray[np.float32]  # (postings,)
-    indices: NDArray[np.int32]  # (postings,) ascending within a column
-    indptr: NDArray[np.int64]  # (terms + 1,)
-    largest: NDArray[np.float32]  # (terms,) maximum of each column, 0 where it is empty
-    rows: NDArray[np.int32]  # (terms,) place of a long column in ``marks``, else −1
-    marks: NDArray[np.uint64]  # (long, ⌈passages / 64⌉, 2) bitmap; postings before each word
+    postings: Postings
     vocabulary: Mapping[str, int]
 
 
@@ -152,17 +145,15 @@ def _pack(
     if len(filled):
         largest[filled] = np.maximum.reduceat(data, indptr[filled])
     rows, marks = bitmaps(indices, indptr, n_docs)
-    return BM25Index(
-        _frozen(data), _frozen(indices), _frozen(indptr), _frozen(largest), _frozen(rows),
-        _frozen(marks), vocabulary,
-    )  # fmt: skip
+    arrays = [_frozen(array) for array in (data, indices, indptr, largest, rows, marks)]
+    return BM25Index(Postings._make([*arrays, STORED]), vocabulary)
 
 
 def bitmaps(
     indices: NDArray[Any], indptr: NDArray[Any], n_docs: int, long: int = _LONG
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """Bitmaps of columns that hold one of ``long`` passages, or more: one passage is found in
-    constant time (``BM25Index.marks``)."""
+    constant time (``Postings.marks``)."""
     least = max(1, -(-n_docs // long))
     filled = np.flatnonzero(np.diff(indptr) >= least)
     rows = np.full(len(indptr) - 1, -1, np.int32)
@@ -211,7 +202,8 @@ def save_index(directory: Path, index: BM25Index, meta: Mapping[str, Any]) -> No
                         terms = sorted(index.vocabulary, key=index.vocabulary.__getitem__)
                         file.write(json.dumps(terms).encode("ascii"))
                     else:
-                        np.save(file, getattr(index, name.removesuffix(".npy")), allow_pickle=False)
+                        array = getattr(index.postings, name.removesuffix(".npy"))
+                        np.save(file, array, allow_pickle=False)
                 digests[name] = file_digest(part)
                 os.replace(part, file_in(directory, name, digests[name]))
             about = {"format": _FORMAT, "sha256": digests, **meta}
@@ -271,7 +263,7 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
             if file_digest(file) != digests[name]:
                 raise ValueError(f"{file.name} is not what was saved")
         terms = read_json(files[_VOCABULARY])
-        arrays = {name: _mapped(files[f"{name}.npy"]) for name in _ARRAYS}
+        arrays: dict[str, Any] = {name: _mapped(files[f"{name}.npy"]) for name in _ARRAYS}
         vocabulary = {str(term): i for i, term in enumerate(terms)}
         _check_arrays(arrays, len(terms), passages)
         if len(vocabulary) != len(terms):
@@ -280,11 +272,11 @@ def load_index(directory: Path, digests: Mapping[str, str], passages: int) -> BM
         raise EngineError(
             f"the BM25 index in {directory} is damaged ({error}): build it again"
         ) from error
-    return BM25Index(**arrays, vocabulary=vocabulary)
+    return BM25Index(Postings(**arrays), vocabulary)
 
 
-def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int) -> None:
-    """``ValueError`` naming the first array that is not as ``BM25Index`` says."""
+def _check_arrays(arrays: Mapping[str, Any], terms: int, passages: int) -> None:
+    """``ValueError`` naming the first array that is not as ``Postings`` says."""
     words = -(-passages // BLOCK)
     shapes = {
         "data": arrays["data"].shape[:1],
@@ -299,7 +291,7 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]], terms: int, passages: int)
         wanted = array.dtype == kind and array.shape == shapes[name] and array.flags.c_contiguous
         if not wanted:
             raise ValueError(f"{name} has the shape {array.shape} and the type {array.dtype}")
-    if wrong := kernels().fault(STORED, *(arrays[name] for name in _ARRAYS), passages):
+    if wrong := kernels().fault(Postings(**arrays), passages):
         raise ValueError(f"{FAULTS[wrong]} holds impossible numbers")
 
 

@@ -19,7 +19,7 @@ from ..corpora.documents.readers import RememberedFiles
 from ..errors import EngineError
 from ..objects import check_whole
 from ..storage.cache import cache_folder, used
-from ..storage.files import LOCK, waiting_lock
+from ..storage.files import LOCK, value_digest, waiting_lock
 from ..types import SearchEngine
 from .passage_cache import TermCache, VectorCache
 from .registry import build_engine
@@ -54,9 +54,7 @@ class FolderIndex:
         self.source = Path(source)
         self._spec = {"name": engine} if isinstance(engine, str) else dict(engine)
         if cache is None:
-            told = [str(self.source.resolve()), words]
-            name = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
-            cache = cache_folder("folders") / name
+            cache = cache_folder("folders") / value_digest([str(self.source.resolve()), words])
         cache.mkdir(parents=True, exist_ok=True)
         self._cache, self._words = cache, words
         self._files = RememberedFiles(

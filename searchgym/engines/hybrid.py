@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -12,6 +10,7 @@ from ..batching import joint_key, run_batch, text_and_k
 from ..corpora.corpus import Corpus
 from ..errors import EngineError, check_known, unknown
 from ..objects import is_number
+from ..storage.files import value_digest
 from ..types import Failure, PageSource, Query, Ranking, SearchEngine
 from ..worlds.world import World
 from .fusion import Mean, rank_score_fusion, reciprocal_rank_fusion, with_notes
@@ -96,8 +95,7 @@ class HybridEngine:
         own += [self.constant, self.weights] if self.fusion == "rrf" else [self.mean]
         if self.reranker is not None:
             own += [self.reranker.digest, self.rerank_depth]
-        shown = json.dumps([parts, own])
-        return f"hybrid:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
+        return f"hybrid:{value_digest([parts, own])}"
 
     def cache_key(self, request: Query, /) -> bytes | None:
         """The inner engines' keys; ``None`` as soon as one of them shares no answers."""

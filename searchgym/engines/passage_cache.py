@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..storage.files import parse_json
+from ..storage.files import parse_json, replacing
 from .analysis import Analyser
 
 _DIGEST = 16
@@ -61,10 +60,8 @@ class RowCache:
             "lengths": np.array([len(row) for row in rows], np.int64),
             "values": np.concatenate(rows) if rows else np.zeros(0, np.float32),
         }
-        partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-        with partial.open("wb") as file:
+        with replacing(path) as partial, partial.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
-        os.replace(partial, path)
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import EngineError, MissingExtraError
 from ..objects import bare_hint
+from ..storage.files import value_digest
 from ..types import Hit, Ranking
 from .dense.encoder import clean, pick_device, weights_digest
 
@@ -66,8 +65,7 @@ class CrossEncoderReranker:
         self._model.model.eval().requires_grad_(False)
         self.max_length = int(self._model.max_seq_length or 512)
         self.batch_size = batch_size
-        shown = json.dumps([weights_digest(self._model), self.max_length, self.device.type])
-        self.digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
+        self.digest = value_digest([weights_digest(self._model), self.max_length, self.device.type])
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Scores (N,) of (query, passage) pairs, higher is better: what the model's last

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +19,7 @@ from ..envs.unwrap import search_env
 from ..errors import CardError, EvaluationError
 from ..objects import check_whole
 from ..scoring import SCORING_VERSION
+from ..storage.files import value_digest
 from ..types import Agent, Task
 from ..utils.trust import own_code, own_sources
 from .journal import Journal, discard, finished, trajectories_of
@@ -265,7 +264,7 @@ def settings_of(
         },
         "engine": env.engine.fingerprint,
         "rules": env.rules.to_json(),
-        "instructions": _digest(told),
+        "instructions": value_digest(told),
         "questions": {"count": len(tasks), "digest": asked_digest(tasks)},
         "search_enabled": search_enabled,
         "scoring": dict(SCORING),
@@ -324,11 +323,7 @@ def _described(curriculum: Any) -> list[Any]:
 
 def asked_digest(tasks: Sequence[Task]) -> str:
     """Return the digest of questions and their accepted answers, in order."""
-    return _digest([[task.id, task.question, task.answers] for task in tasks])
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+    return value_digest([[task.id, task.question, task.answers] for task in tasks])
 
 
 def _sampling(agent: Agent) -> Any:

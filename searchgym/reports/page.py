@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from ..charts.palette import css
 from ..errors import DataError
 from ..evaluation.intervals import Interval
 from ..evaluation.table import ANCHOR, LINKS, Command, Link, ResultTable, Seeds
+from ..storage.files import replacing
 from ..web.pages import Templates
 from .evaluations import evaluation_report
 from .ladders import ladder_report
@@ -65,9 +65,8 @@ def save_report(
 def write(path: Path, content: str | bytes) -> Path:
     """The whole file or, if interrupted, none of it; makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    partial.write_bytes(content.encode() if isinstance(content, str) else content)
-    os.replace(partial, path)
+    with replacing(path) as partial:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
 
 

@@ -211,6 +211,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def value_digest(value: Any) -> str:
+    """The first 16 digits of the SHA-256 of a JSON value; the order of keys does not matter."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def locked(path: Path) -> bool:
     """Return whether a process holds the lock file ``path`` of a :class:`FolderLock`. Writes
     nothing; False where there is no such file."""

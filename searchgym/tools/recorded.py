@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any, Self
 
 from ..engines.recorded.engine import Mode, RecordedService
+from ..storage.files import value_digest
 from ..types import Failure, ToolCall, ToolResult
 from ..utils.trust import refuse
 from .base import Tool, ToolContext, ToolProtocol
@@ -64,8 +63,7 @@ class _Service:
             list(tool.spec), context.corpus.digest, getattr(behind, "fingerprint", ""),
             getattr(tool, "k", None),
         ]  # fmt: skip
-        text = json.dumps(said, sort_keys=True)
-        self.fingerprint = f"tool:{tool.spec.name}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        self.fingerprint = f"tool:{tool.spec.name}:{value_digest(said)}"
         self.needs_task = tool.needs_task
         self.degrades = getattr(tool, "degrades", getattr(behind, "degrades", False))
 

@@ -114,7 +114,7 @@ def test_saved_index_is_mapped_and_checked(tmp_path: Path) -> None:
     engine.save(tmp_path / "index")  # replaces
     loaded = BM25Engine.load(tmp_path / "index", corpus)
     assert loaded.fingerprint == engine.fingerprint
-    assert isinstance(loaded._index.data.base, np.memmap)
+    assert isinstance(loaded._index.postings.data.base, np.memmap)
     assert loaded.search(["red fox blue", "green"], 3) == engine.search(
         ["red fox blue", "green"], 3
     )

@@ -63,13 +63,13 @@ FORGERIES = {
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_the_same_altered_indexes_are_refused(engine: BM25Engine, name: str) -> None:
-    arrays: dict[str, Any] = {n: getattr(engine._index, n).copy() for n in ARRAYS}
+    arrays: dict[str, Any] = {n: getattr(engine._index.postings, n).copy() for n in ARRAYS}
     for kernel in (_kernel, _plain):
-        assert kernel.fault(_plain.STORED, *arrays.values(), len(engine._passages)) == 0
+        assert kernel.fault(_plain.Postings(**arrays), len(engine._passages)) == 0
     place, value = FORGERIES[name]
     arrays[name][place] = value
     found = [
-        kernel.fault(_plain.STORED, *arrays.values(), len(engine._passages))
+        kernel.fault(_plain.Postings(**arrays), len(engine._passages))
         for kernel in (_kernel, _plain)
     ]
     assert [_plain.FAULTS[f] for f in found] == [name, name]

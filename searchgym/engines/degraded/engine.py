@@ -9,8 +9,6 @@ old or dead), so equal seeds give equal bytes in any batching.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -19,6 +17,7 @@ from ...batching import run_batch
 from ...corpora.corpus import Corpus
 from ...errors import EngineError, unknown
 from ...seeding import derive
+from ...storage.files import value_digest
 from ...types import (
     CallContext,
     Charged,
@@ -170,8 +169,7 @@ class DegradedEngine:
         settings = [*self.rates, *self.weather, dates, corpus.digest]
         if rank is not None or attack is not None:
             settings += [rank, attack]
-        shown = json.dumps(settings, sort_keys=True)
-        self.settings_digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
+        self.settings_digest = value_digest(settings)
         self.fingerprint = f"degraded:{self.settings_digest}:{inner.fingerprint}"
 
     def cache_key(self, request: Query, /) -> bytes | None:

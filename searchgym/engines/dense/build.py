@@ -9,12 +9,10 @@ bytes as one that was not. The FAISS file of "hnsw" follows, and
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,15 @@ import numpy as np
 from ...corpora.corpus import Corpus
 from ...errors import DataError, EngineError
 from ...storage import files
-from ...storage.files import LOCK, FolderLock, file_digest, settled, waiting_lock
+from ...storage.files import (
+    LOCK,
+    FolderLock,
+    file_digest,
+    replacing,
+    settled,
+    value_digest,
+    waiting_lock,
+)
 from ..passage_cache import VectorCache
 from .encoder import Progress, SentenceEncoder
 from .index import (
@@ -94,9 +100,9 @@ def build_dense(
         file = f"{kind}.faiss" if built is not None else None
         if file:
             if old.get("file") == file:  # which others may be opening
-                told = json.dumps([full, threads], sort_keys=True)
-                file = f"{kind}-{hashlib.sha256(told.encode()).hexdigest()[:16]}.faiss"
-            write_file(folder / file, lambda path: faiss.write_index(built, str(path)))
+                file = f"{kind}-{value_digest([full, threads])}.faiss"
+            with replacing(folder / file) as partial:
+                faiss.write_index(built, str(partial))
         manifest = {
             **plan,
             "kind": kind,
@@ -277,7 +283,8 @@ def _encode_shards(
         if digest is None:
             pairs = [(p.title, p.text) for p in map(corpus.__getitem__, range(start, stop))]
             vectors = encoder.passages(pairs, progress)
-            write_file(path, lambda made, vectors=vectors: _save(made, vectors))  # type: ignore[misc]
+            with replacing(path) as partial, partial.open("wb") as stream:
+                np.save(stream, vectors, allow_pickle=False)
             digest = file_digest(path)
             files.write_whole(path.with_suffix(".sha256"), digest)
         elif progress:
@@ -339,20 +346,6 @@ def _finished(path: Path, shape: tuple[int, int]) -> str | None:
     if file_digest(path) != expected:
         return None  # a disk that lied about flushing: encode this shard again
     return expected if np.load(path, mmap_mode="r", allow_pickle=False).shape == shape else None
-
-
-def _save(path: Path, vectors: Floats) -> None:
-    with path.open("wb") as stream:
-        np.save(stream, vectors, allow_pickle=False)
-
-
-def write_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` make a file, then move it into place: it appears whole or not at all."""
-    partial = path.with_name(f"{path.name}.part")
-    write(partial)
-    with partial.open("rb") as stream:
-        os.fsync(stream.fileno())
-    os.replace(partial, path)
 
 
 def _write_json(path: Path, value: Any) -> None:

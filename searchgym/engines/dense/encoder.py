@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...errors import EngineError, MissingExtraError, unknown
 from ...objects import bare_hint
+from ...storage.files import value_digest
 from ...utils.trust import untrusted
 
 BUNDLED = "all-MiniLM-L6-v2"
@@ -181,8 +182,7 @@ class SentenceEncoder:
             "passage_format": passage_format,
             "dtype": dtype,
         }
-        shown = json.dumps({**self.settings, "weights": weights_digest(loaded)}, sort_keys=True)
-        self.digest = hashlib.sha256(shown.encode()).hexdigest()[:16]
+        self.digest = value_digest({**self.settings, "weights": weights_digest(loaded)})
         """Changes with the weights, the vocabulary and every setting above."""
         self._model = _pooled(loaded, self.pooling, self.dim)
         self._model.max_seq_length = self.max_length

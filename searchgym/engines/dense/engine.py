@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -13,6 +11,7 @@ from typing import Any
 from ...batching import text_and_k
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
+from ...storage.files import value_digest
 from ...types import Hit, Query, Ranking
 from ...utils.trust import allowed, note, registered_only
 from ...worlds.world import World
@@ -60,13 +59,8 @@ class DenseEngine:
                 f"{len(corpus):,} passages: they do not belong together"
             )
         self.corpus, self.encoder, self.index = corpus, encoder, index
-        shown = json.dumps(
-            [encoder.digest, encoder.device.type, index.kind, index.numbers, index_digest],
-            sort_keys=True,
-        )
-        self.fingerprint = (
-            f"dense:{corpus.digest}:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
-        )
+        built = [encoder.digest, encoder.device.type, index.kind, index.numbers, index_digest]
+        self.fingerprint = f"dense:{corpus.digest}:{value_digest(built)}"
 
     def cache_key(self, request: Query, /) -> bytes | None:
         """Query text and k."""

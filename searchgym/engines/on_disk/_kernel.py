@@ -8,13 +8,11 @@ result equals that of one index of all passages, bit for bit.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .._kernel import MOST, Weighting, best_k, best_of_all
+from .._kernel import MOST, Batch, Postings, Room, Weighting, best_k, best_of_all
 
 
 @njit(nogil=True, cache=True)
@@ -64,35 +62,18 @@ def _merge(
 
 @njit(nogil=True, cache=True)
 def best_of_shards(
-    numbers: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    starts: NDArray[np.int64],
-    most: NDArray[np.float32],
-    shards: NDArray[np.int64],
-    postings: NDArray[np.int64],
-    weighting: Weighting,
-    data: NDArray[Any],
-    indices: NDArray[np.uint16],
-    indptr: NDArray[np.int32],
-    largest: NDArray[np.float32],
-    rows: NDArray[np.int32],
-    marks: NDArray[np.uint64],
-    shard: int,
-    backwards: bool,
-    scores: NDArray[np.float32],
-    seen: NDArray[np.int32],
-    out_docs: NDArray[np.int32],
-    out_scores: NDArray[np.float32],
-) -> None:
+    batch: Batch, most: NDArray[np.float32], shards: NDArray[np.int64], held: NDArray[np.int64],
+    postings: Postings, shard: int, backwards: bool, room: Room,
+) -> None:  # fmt: skip
     """Write each query's best documents, best first, ties by position.
 
-    ``numbers[starts[q]:starts[q + 1]]``: term numbers of query q, negative ones are skipped;
-    ``weights``: how often each counts. ``weighting``: the ``terms``, ``idf`` and ``norms`` of
-    ``files.ARRAYS``, whose arrays stand beside it; ``shard``: passages of a shard;
-    ``backwards``: begin with the last shard, to the same result. ``scores`` (shard,) must be all
-    zero and is left so; ``seen`` (shard + 1,) is scratch. ``out_docs`` (Q, k ≥ 1) filled with −1,
-    ``out_scores`` (Q, k) with 0: unused places stay so.
+    ``most``, ``shards``, ``held`` and ``postings``: of ``files.ARRAYS``, the last with ``terms``,
+    ``idf`` and ``norms`` as its weighting; ``shard``: passages of a shard, for which there is
+    ``room``; ``backwards``: begin with the last shard, to the same result.
     """
+    numbers, weights, starts, _ = batch
+    data, indices, indptr, largest, rows, marks, weighting = postings
+    scores, seen, out_docs, out_scores = room
     queries, k = out_docs.shape
     order = np.zeros(numbers.shape[0], np.float32)
     for t in range(numbers.shape[0]):
@@ -106,7 +87,7 @@ def best_of_shards(
     for turn in range(count):
         s = count - 1 - turn if backwards else turn
         here = slice(shards[s], shards[s + 1])
-        held = slice(postings[s], postings[s + 1])
+        part = slice(held[s], held[s + 1])
         own = Weighting(
             weighting.numbers[here], weighting.idf, weighting.norms[s * shard : (s + 1) * shard]
         )
@@ -115,16 +96,13 @@ def best_of_shards(
             columns[t] = _column(own.numbers, numbers[t])
         docs[:] = -1
         best[:] = 0
+        asked = Batch(columns, weights, starts, order)
+        inside = Postings(data[part], indices[part], edges, largest[here], rows[here], marks, own)
+        place = Room(scores, seen, docs, best)
         if k <= MOST:
-            best_k(
-                columns, weights, starts, order, floor, own, data[held], indices[held], edges,
-                largest[here], rows[here], marks, scores, seen, docs, best,
-            )  # fmt: skip
+            best_k(asked, floor, inside, place)
         else:
-            best_of_all(
-                columns, weights, starts, order, own, data[held], indices[held], edges,
-                largest[here], scores, seen, docs, best,
-            )  # fmt: skip
+            best_of_all(asked, inside, place)
         for q in range(queries):
             _merge(out_docs[q], out_scores[q], docs[q], best[q], s * shard, backwards)
             if out_docs[q, k - 1] >= 0:

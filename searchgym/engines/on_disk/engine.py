@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
@@ -14,8 +12,10 @@ from numpy.typing import NDArray
 
 from ...corpora.corpus import Corpus
 from ...errors import EngineError
+from ...storage.files import value_digest
 from ...types import Hit, Ranking
 from ...worlds.world import World
+from .._plain import Batch, Postings, Weighting
 from ..analysis import REVISION, TermIds
 from ..bm25 import Lexical, analyser_of
 from .build import build
@@ -44,8 +44,6 @@ class DiskBM25Engine(Lexical):
     def __init__(
         self, index: str | Path, corpus: Corpus | None = None, *, threads: int = 1
     ) -> None:
-        from .._kernel import Weighting
-
         if not isinstance(threads, int) or threads < 1:
             raise EngineError(f"threads is a whole number from 1, got {threads!r}")
         folder = Path(index)
@@ -69,15 +67,14 @@ class DiskBM25Engine(Lexical):
         self._size, self._shard = len(self.passages), int(about["shard"])
         self._ids = TermIds(self.analyser, _Vocabulary(arrays["words"], arrays["numbers"]))
         weighting = Weighting(arrays["terms"], arrays["idf"], arrays["norms"])
-        columns = ("data", "indices", "indptr", "largest", "rows", "marks")
+        columns = map(arrays.__getitem__, Postings._fields[:-1])
         shards = arrays["most"], arrays["shards"], arrays["postings"]
-        self._arrays = *shards, weighting, *map(arrays.__getitem__, columns)
+        self._arrays = *shards, Postings._make([*columns, weighting])
         self._backwards = False
-        self._scratch: list[tuple[NDArray[np.float32], NDArray[np.int32]]] = []
-        told = json.dumps(self.settings, sort_keys=True)
-        told += str(REVISION) if self.settings.get("unicode") else ""
-        shown = hashlib.sha256(told.encode()).hexdigest()
-        self.fingerprint = f"bm25_disk:{about['digest']}:{shown[:16]}"
+        self._scratch = []
+        revision = REVISION if self.settings.get("unicode") else None
+        told = value_digest([self.settings, revision])
+        self.fingerprint = f"bm25_disk:{about['digest']}:{told}"
 
     def __len__(self) -> int:
         return len(self.passages)
@@ -99,28 +96,13 @@ class DiskBM25Engine(Lexical):
             read.release()
         return rankings
 
-    def _fill(
-        self,
-        terms: NDArray[np.int32],
-        weights: NDArray[np.float32],
-        starts: NDArray[np.int64],
-        docs: NDArray[np.int32],
-        scores: NDArray[np.float32],
-    ) -> None:
+    def _fill(self, batch: Batch, docs: NDArray[np.int32], best: NDArray[np.float32]) -> None:
         from ._kernel import best_of_shards
 
         kernel: Any = best_of_shards
-        size = self._shard
-        try:
-            scratch = self._scratch.pop()
-        except IndexError:
-            scratch = np.zeros(size, np.float32), np.zeros(size + 1, np.int32)
-        part = slice(starts[0], starts[-1])  # each thread looks its own terms up
-        kernel(
-            terms[part], weights[part], starts - starts[0], *self._arrays, size, self._backwards,
-            *scratch, docs, scores,
-        )  # fmt: skip
-        self._scratch.append(scratch)
+        room = self._room(self._shard, docs, best)
+        kernel(batch, *self._arrays, self._shard, self._backwards, room)
+        self._scratch.append(room[:2])
 
 
 class _Vocabulary(Mapping[str, int]):

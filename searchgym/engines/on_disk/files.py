@@ -31,7 +31,7 @@ ARRAYS: Mapping[str, Any] = {
 other; its columns are the terms of the shard, and ``data`` are term frequencies, so that a posting
 takes three bytes (:func:`kind_of`). ``shards`` and ``postings`` (shards + 1,): where each shard's
 columns and postings begin. ``terms`` (columns,): the number of each column's term, ascending within
-a shard. ``idf`` (terms,) and ``norms`` (passages,): see ``_kernel.Weighting``. ``most`` (terms,):
+a shard. ``idf`` (terms,) and ``norms`` (passages,): see ``_plain.Weighting``. ``most`` (terms,):
 the largest score of each term. ``words`` (terms,): digests of the terms, ascending, and ``numbers``
 their numbers. ``places`` (passages + 1,): where each passage begins in the file of passages.
 ``keys`` (3 × passages,): digests of ids, URLs and titles, ascending, and
@@ -189,7 +189,7 @@ def _fault(arrays: Mapping[str, NDArray[Any]], passages: int, shard: int) -> str
 
 def _fault_in_shard(arrays: Mapping[str, NDArray[Any]], at: int, shard: int, passages: int) -> str:
     """The first array that is wrong in one shard, which holds so many passages."""
-    from .._kernel import FAULTS, Weighting, fault
+    from .._kernel import FAULTS, Postings, Weighting, fault
 
     here, held = (slice(*arrays[name][at : at + 2].tolist()) for name in ("shards", "postings"))
     terms = arrays["terms"][here]
@@ -197,11 +197,12 @@ def _fault_in_shard(arrays: Mapping[str, NDArray[Any]], at: int, shard: int, pas
         return "terms"
     weighting = Weighting(terms, arrays["idf"], arrays["norms"][at * shard : (at + 1) * shard])
     edges = arrays["indptr"][here.start + at : here.stop + at + 1]
-    index = *(arrays[n][held] for n in ("data", "indices")), edges, *(
-        arrays[n][here] for n in ("largest", "rows")
+    index = Postings(
+        arrays["data"][held], arrays["indices"][held], edges, arrays["largest"][here],
+        arrays["rows"][here], arrays["marks"], weighting,
     )  # fmt: skip
     check: Any = fault
-    return FAULTS[check(weighting, *index, arrays["marks"], passages)]
+    return FAULTS[check(index, passages)]
 
 
 _COLD = 20

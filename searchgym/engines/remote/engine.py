@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import threading
 from collections.abc import Sequence
@@ -13,6 +11,7 @@ from ...batching import text_and_k
 from ...corpora.corpus import Corpus
 from ...errors import EngineError, check_known, unknown
 from ...objects import is_number
+from ...storage.files import value_digest
 from ...types import Charged, Failure, PageSource, Query, Ranking
 from ...utils.http import Client, HttpFailure, HttpRequest
 from ...worlds.world import World
@@ -107,9 +106,8 @@ class RemoteEngine:
         self._guard = threading.Lock()
         self._answered = 0
         self._spent = 0.0
-        said = json.dumps([speech, self.url, self._reader and self._reader.fingerprint])
-        digest = hashlib.sha256(said.encode()).hexdigest()[:12]
-        self.fingerprint = f"remote:{speech}:{self.url}:{digest}"
+        digest = value_digest([speech, self.url, self._reader and self._reader.fingerprint])
+        self.fingerprint = f"remote:{speech}:{self.url}:{digest[:12]}"
 
     def _choose(self, reader: str | None, url: str | None) -> PageReader | None:
         if reader == "jina" or (reader == "auto" and self._provider is not None):

@@ -8,8 +8,6 @@ Gold passages that useful documents stand for are in ``meta["evidence"]`` and co
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
@@ -19,6 +17,7 @@ from ...errors import EngineError, check_known
 from ...llms.base import Completion, Generator, GenRequest, Sampling
 from ...llms.registry import Cached, build_generator
 from ...seeding import derive, unit
+from ...storage.files import value_digest
 from ...types import CallContext, Charged, Failure, Hit, PageSource, Query, Ranking, Service, Task
 from ...worlds.world import World
 from .documents import Document, Shelf, SimulatedPages, as_passage, parse_documents
@@ -142,7 +141,7 @@ class SimulatedEngine:
         ]  # fmt: skip
         if self._relevance is not None:
             settings += [self._relevance.corpus.digest, self._relevance.threshold]
-        return f"simulated:{hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]}"
+        return f"simulated:{value_digest(settings)}"
 
     def cache_key(self, request: Query, /) -> None:
         """Return ``None``: answers are not shared, because the kind is drawn per call. Equal

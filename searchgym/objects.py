@@ -7,6 +7,7 @@ may have written (``searchgym.utils.trust``), an import path is refused: it woul
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import inspect
@@ -16,13 +17,44 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .errors import CardError, SearchGymError, unknown
 from .utils.trust import check_allowed, remember
 
 _FOLDERS: list[str] = []
 """Folders in which modules are looked for besides ``sys.path`` once a module in one is named."""
+
+
+class Remembering:
+    """Base of objects whose state, for a checkpoint, is that of some of their attributes."""
+
+    remembers: ClassVar[tuple[str, ...]] = ()
+    """Names of these attributes, beside those that the bases name: JSON values, or objects with a
+    state of their own. The state has them without a ``_`` in front."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        state = {}
+        for name in self._remembered():
+            value = getattr(self, name)
+            own = getattr(value, "state_dict", None)
+            state[name.lstrip("_")] = copy.deepcopy(value) if own is None else own()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what ``state_dict`` gave."""
+        for name in self._remembered():
+            load = getattr(getattr(self, name), "load_state_dict", None)
+            value = state[name.lstrip("_")]
+            if load is None:
+                setattr(self, name, copy.deepcopy(value))
+            else:
+                load(value)
+
+    def _remembered(self) -> list[str]:
+        bases = reversed(type(self).__mro__)
+        return [name for base in bases for name in vars(base).get("remembers", ())]
 
 
 def is_path(name: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..errors import CardError
-from ..objects import from_spec
+from ..objects import Remembering, from_spec
 from ..plugins import Registry
 from ..types import Task
 from .axes import MEASURES, TaskPool, difficulty_of
@@ -127,9 +127,10 @@ def _params(curriculum: Curriculum, task: Task | None) -> Mapping[str, float]:
     return params
 
 
-class Uniform:
+class Uniform(Remembering):
     """Every task equally often; constant parameters. The default."""
 
+    remembers = ("_params",)
     adapts = False
 
     def __init__(self, params: Mapping[str, float] | None = None) -> None:
@@ -146,18 +147,13 @@ class Uniform:
     ) -> None:
         pass
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"params": dict(self._params)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self._params = dict(state["params"])
-
-
-class Driver:
+class Driver(Remembering):
     """Base of curricula that drive axes and leave tasks to another curriculum, ``tasks``, whose
     parameters stand where :meth:`own` names none. Override ``own``, and ``observe`` and the state
     where there is something to remember."""
 
+    remembers: ClassVar[tuple[str, ...]] = ("tasks",)
     learns = False
     """True if results change what this one drives."""
 
@@ -189,12 +185,6 @@ class Driver:
         self, task_id: str, reward: float, params: Mapping[str, float] | None = None
     ) -> None:
         self.tasks.observe(task_id, reward, params)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"tasks": self.tasks.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.tasks.load_state_dict(state["tasks"])
 
 
 class Lent(Driver):

@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CardError
+from ..objects import Remembering
 from ..seeding import derive, unit
 from ..types import Task
 
 
-class Stages:
+class Stages(Remembering):
     """``count`` stages. The next one begins when the running mean return (EMA with weight 0.1,
     ours) reaches ``threshold`` after at least ``min_episodes`` in the stage, or after
     ``max_episodes`` in any case. The last one never ends."""
+
+    remembers = ("stage", "episodes", "ema")
 
     def __init__(self, count: int, threshold: float, min_episodes: int, max_episodes: int) -> None:
         if count < 1 or not 1 <= min_episodes <= max_episodes:
@@ -38,15 +41,11 @@ class Stages:
         if self.stage + 1 < self.count and (learned or self.episodes >= self.max_episodes):
             self.stage, self.episodes, self.ema = self.stage + 1, 0, 0.0
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"stage": self.stage, "episodes": self.episodes, "ema": self.ema}
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         stage = int(state["stage"])
         if not 0 <= stage < self.count:
             raise CardError(f"the state is of stage {stage}, this curriculum has {self.count}")
-        self.stage, self.episodes = stage, int(state["episodes"])
-        self.ema = float(state["ema"])
+        super().load_state_dict(state)
 
 
 class InStages:
@@ -189,7 +188,7 @@ class MaskSearch(InStages):
         return {}
 
 
-class ByWeight:
+class ByWeight(Remembering):
     """A task is drawn with probability weight / sum of weights; ``weight`` is the subclass's."""
 
     adapts = True
@@ -224,6 +223,10 @@ class ByWeight:
         """All weights may be others now."""
         self._tasks = None
 
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.forget()
+
     def params(self, task: Task | None = None) -> Mapping[str, float]:
         """Return no parameters: such a curriculum only chooses tasks."""
         return {}
@@ -240,6 +243,8 @@ class SelfPaced(ByWeight):
 
     Returns are clipped to [0, 1].
     """
+
+    remembers = ("success",)
 
     def __init__(self, *, floor: float = 0.02, rate: float = 0.1) -> None:
         super().__init__()
@@ -258,13 +263,6 @@ class SelfPaced(ByWeight):
         p = self.success.get(task_id, UNSEEN)
         self.success[task_id] = p + self.rate * (min(max(reward, 0.0), 1.0) - p)
         self.changed(task_id)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"success": dict(self.success)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.success = {str(name): float(p) for name, p in state["success"].items()}
-        self.forget()
 
 
 class SuccessBand(SelfPaced):

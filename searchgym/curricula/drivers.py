@@ -4,7 +4,7 @@ is, and by windows of episodes (a band of levels, a bandit)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ..errors import CardError
 from ..seeding import derive, stream
@@ -22,6 +22,8 @@ class Scheduled(Driver):
     step's batch), unless the trainer counts itself and says so by ``set_step``. ``tasks``: a
     curriculum or its table; its own parameters stand where no schedule names them.
     """
+
+    remembers: ClassVar[tuple[str, ...]] = ("episodes", "_set")
 
     def __init__(
         self, params: Mapping[str, Any], *, episodes_per_step: int = 1, tasks: Any = None
@@ -58,14 +60,6 @@ class Scheduled(Driver):
     ) -> None:
         self.episodes += 1
         super().observe(task_id, reward, params)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "episodes": self.episodes, "set": self._set}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.episodes = int(state["episodes"])
-        self._set = None if state["set"] is None else float(state["set"])
 
 
 class ZeroSearchNoise(Scheduled):
@@ -134,6 +128,7 @@ class AfterSuccess(Scheduled):
     closed, ``set_step`` is remembered and counts from the step at which it opened.
     """
 
+    remembers = ("mean", "seen", "opened")
     learns = True
 
     def __init__(
@@ -169,15 +164,6 @@ class AfterSuccess(Scheduled):
             self.seen += 1
             if self.seen >= self.min_episodes and self.mean >= self.threshold:
                 self.opened = self.clock
-
-    def state_dict(self) -> dict[str, Any]:
-        mine = {"mean": self.mean, "seen": self.seen, "opened": self.opened}
-        return {**super().state_dict(), **mine}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.mean, self.seen = float(state["mean"]), int(state["seen"])
-        self.opened = None if state["opened"] is None else float(state["opened"])
 
 
 class PerTask(Driver):
@@ -236,6 +222,7 @@ class ByWindow(Driver):
     Episodes that began at another place are not counted, so it may drive many slots at once.
     """
 
+    remembers: ClassVar[tuple[str, ...]] = ("seen", "total")
     learns = True
 
     def __init__(self, window: int, tasks: Any = None) -> None:
@@ -269,13 +256,6 @@ class ByWindow(Driver):
         most = max((len(place) for place in self.places() if _same(place, played)), default=0)
         return _same(own, played) and len(own) >= most
 
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "seen": self.seen, "total": self.total}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.seen, self.total = int(state["seen"]), float(state["total"])
-
 
 def _same(own: Mapping[str, float], played: Mapping[str, float]) -> bool:
     """True if an episode was played with these parameters, whatever else it had. Axes that are
@@ -290,6 +270,8 @@ class LevelBand(ByWindow):
     one level up; at most ``low``: one down (reasoning-gym's adaptive levels, there per attribute;
     the numbers are ours). A level is a mapping of parameters, axes or others.
     """
+
+    remembers = ("level",)
 
     def __init__(
         self,
@@ -322,15 +304,11 @@ class LevelBand(ByWindow):
         elif mean <= self.low:
             self.level = max(self.level - 1, 0)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "level": self.level}
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
         level = int(state["level"])
         if not 0 <= level < len(self.levels):
             raise CardError(f"the state is of level {level}, this band has {len(self.levels)}")
-        self.level = level
+        super().load_state_dict(state)
 
 
 class AxisBandit(ByWindow):
@@ -344,6 +322,8 @@ class AxisBandit(ByWindow):
 
     Which arm comes next depends on ``seed`` and what was observed, nothing else.
     """
+
+    remembers = ("value", "last", "pulls", "arm")
 
     def __init__(
         self,
@@ -393,17 +373,7 @@ class AxisBandit(ByWindow):
             return int(rng.integers(len(self.arms)))
         return max(range(len(self.arms)), key=lambda i: abs(self.value[i]))
 
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            **super().state_dict(), "value": list(self.value), "last": list(self.last),
-            "pulls": list(self.pulls), "arm": self.arm,
-        }  # fmt: skip
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
         if len(state["value"]) != len(self.arms):
             raise CardError(f"the state is of {len(state['value'])} arms, not {len(self.arms)}")
-        self.value = [float(v) for v in state["value"]]
-        self.last = [None if v is None else float(v) for v in state["last"]]
-        self.pulls = [int(v) for v in state["pulls"]]
-        self.arm = int(state["arm"])
+        super().load_state_dict(state)

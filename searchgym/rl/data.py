@@ -22,6 +22,7 @@ class UniformTasks(DataPolicy):
     """The default; base of the others, which override what they do differently."""
 
     registered = "uniform"
+    remembers = ("drawn",)
 
     def __init__(self) -> None:
         self.drawn = 0
@@ -65,12 +66,6 @@ class UniformTasks(DataPolicy):
     def enough(self, kept: int, wanted: int, rounds: int) -> bool:
         return rounds >= 1
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"drawn": self.drawn}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.drawn = int(state["drawn"])
-
 
 class ByCurriculum(UniformTasks):
     """``curriculum``: a name, an import path, ``{"use": either, …}`` or an object, as environments
@@ -78,6 +73,7 @@ class ByCurriculum(UniformTasks):
     schedules is a training step."""
 
     registered = "curriculum"
+    remembers = ("curriculum",)
 
     def __init__(self, curriculum: Any) -> None:
         super().__init__()
@@ -106,13 +102,6 @@ class ByCurriculum(UniformTasks):
         rewards = rewards[~np.isnan(rewards)]
         if len(rewards):
             self.curriculum.observe(plan.task.id, float(rewards.mean()), plan.params)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "curriculum": self.curriculum.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.curriculum.load_state_dict(state["curriculum"])
 
 
 class Dynamic(UniformTasks):

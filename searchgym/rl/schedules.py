@@ -52,6 +52,7 @@ class AdaptiveKL(CoefficientSchedule):
     """
 
     registered = "adaptive_kl"
+    remembers = ("value",)
 
     def __init__(
         self,
@@ -78,9 +79,3 @@ class AdaptiveKL(CoefficientSchedule):
                 horizon=self.horizon,
             )
         return {self.name: self.value}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"value": self.value}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.value = float(state["value"])

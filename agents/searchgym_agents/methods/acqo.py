@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -75,6 +75,7 @@ class HardTasks(UniformTasks):
     """
 
     registered = "data:hard"
+    remembers = ("known",)
 
     def __init__(self, after: int = 100, solved: float = 0.5) -> None:
         super().__init__()
@@ -95,10 +96,3 @@ class HardTasks(UniformTasks):
         total = scored.rewards.total[scored.training]
         if self.step < self.after and len(total) and not np.isnan(total).all():
             self.known[scored.group.plan.task.id] = float(np.nanmean(total))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "known": dict(self.known)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.known = dict(state["known"])

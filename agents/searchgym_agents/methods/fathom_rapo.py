@@ -95,15 +95,15 @@ class FathomRAPO(StoringTasks):
         (self.solved.add if rate >= self.prune else self.solved.discard)(task)
         won = [i for i in scored.training if results[i] > self.success]
         if won and self.inject:
-            others = [s for s in self._store.members if s.plan.task.id != task]
-            self._store.members = [*others, Stored.of(scored, won[-1], self._place[0])]
+            others = [s for s in self._stored.members if s.plan.task.id != task]
+            self._stored.members = [*others, Stored.of(scored, won[-1], self._place[0])]
 
     def admit(self, scored: Scored) -> Scored | None:
         results, places = scored.signals[self.metric], scored.training
         if not self.inject or not places or (results[places] > self.success).any():
             return scored
         task = scored.group.plan.task.id
-        stored = next((s for s in self._store.members if s.plan.task.id == task), None)
+        stored = next((s for s in self._stored.members if s.plan.task.id == task), None)
         if stored is None:
             return scored
         draw = stream(scored.group.plan.key, "replaced")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -129,6 +129,7 @@ class Prioritized(UniformTasks):
     """
 
     registered = "data:prioritized"
+    remembers = ("success",)
 
     def __init__(
         self, floor: float = 0.05, momentum: float = 0.5, *, metric: str = "return"
@@ -154,10 +155,3 @@ class Prioritized(UniformTasks):
         mean, name = float(np.clip(results.mean(), 0, 1)), scored.group.plan.task.id
         before = self.success.get(name, mean)
         self.success[name] = self.momentum * before + (1 - self.momentum) * mean
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "success": dict(self.success)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.success = {str(k): float(v) for k, v in state["success"].items()}

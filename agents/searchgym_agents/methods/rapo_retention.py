@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -34,6 +31,7 @@ class Retention(AdvantageEstimator):
     """
 
     registered = "advantage:retention"
+    remembers = ("scale",)
     requires = frozenset({"ref_logp", "old_logp"})
 
     def __init__(
@@ -62,10 +60,3 @@ class Retention(AdvantageEstimator):
             return Estimate(torch.zeros_like(batch.reward))
         mean, std = self.scale
         return Estimate(torch.nan_to_num((reward - mean) / (std + self.eps)))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"scale": self.scale}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        scale = state["scale"]
-        self.scale = None if scale is None else (float(scale[0]), float(scale[1]))

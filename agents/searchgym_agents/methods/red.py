@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from searchgym.rl import CoefficientSchedule
 
@@ -24,6 +23,7 @@ class ByEntropies(CoefficientSchedule):
     """
 
     registered = "schedule:by_entropies"
+    remembers = ("first", "ratio")
 
     def __init__(
         self,
@@ -51,11 +51,3 @@ class ByEntropies(CoefficientSchedule):
             expert, own = (v / first for v, first in zip(entropies, self.first, strict=True))
             self.ratio = expert / own
         return {self.name: min(max(self.weight * self.ratio, self.low), self.high)}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"first": self.first, "ratio": self.ratio}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        first = state["first"]
-        self.first = None if first is None else [float(v) for v in first]
-        self.ratio = float(state["ratio"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from searchgym.rl import CoefficientSchedule
 from searchgym.seeding import derive, unit
@@ -31,6 +30,7 @@ class ByGradient(CoefficientSchedule):
     """
 
     registered = "schedule:by_gradient"
+    remembers = ("imitated", "warm", "last")
     watches = frozenset({"grad_norm"})
 
     def __init__(
@@ -63,10 +63,3 @@ class ByGradient(CoefficientSchedule):
     def odds(self) -> float:
         """Probability that the next step after the warm-up imitates."""
         return imitation_odds(self.last, sum(self.warm) / max(len(self.warm), 1), self.gamma)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"imitated": self.imitated, "warm": self.warm, "last": self.last}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.imitated, self.last = bool(state["imitated"]), float(state["last"])
-        self.warm = [float(v) for v in state["warm"]]

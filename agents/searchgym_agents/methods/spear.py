@@ -3,7 +3,7 @@ fades."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ class ReplayedSuccesses(StoringTasks):
     """
 
     registered = "data:self_imitation"
+    remembers = ("means",)
 
     def __init__(
         self, size: int = 32, ready: float = 1.5, max_age: int = 10, searching: bool = True
@@ -73,13 +74,13 @@ class ReplayedSuccesses(StoringTasks):
             if earned[i] > mean
             and (scored.group.members[i].episode.queries or not self.searching)
         ]  # fmt: skip
-        self._store.members = [*self._store.members, *good]
+        self._stored.members = [*self._stored.members, *good]
 
     def replay(self, count: int, step: int, seed: int) -> Sequence[Scored]:
         """Groups of one stored trajectory each."""
-        self._store.members = [s for s in self._store.members if step - s.step <= self.max_age]
+        self._stored.members = [s for s in self._stored.members if step - s.step <= self.max_age]
         self.means = [m for m in self.means if step - m[0] <= self.max_age]
-        earlier = [s for s in self._store.members if s.step < step]
+        earlier = [s for s in self._stored.members if s.step < step]
         if len(earlier) <= self.ready * self.size:
             return []
         median = float(np.median([mean for _, mean in self.means]))
@@ -89,14 +90,6 @@ class ReplayedSuccesses(StoringTasks):
             return []
         chosen = stream(seed, "replay", step).permutation(len(better))[: power_of_two(most)]
         return [better[int(i)].alone() for i in sorted(chosen)]
-
-    def state_dict(self) -> dict[str, Any]:
-        means = [list(m) for m in self.means]
-        return {**super().state_dict(), "means": means}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.means = [(int(step), float(mean)) for step, mean in state["means"]]
 
 
 def power_of_two(most: int) -> int:
@@ -114,6 +107,7 @@ class SelfImitation(Among):
     """
 
     registered = "advantage:self_imitation"
+    remembers = ("means",)
 
     def __init__(self, base: Any = "dr_grpo", window: int = 10) -> None:
         super().__init__(base, "played")
@@ -138,13 +132,6 @@ class SelfImitation(Among):
         better = (~batch.replayed | (lead > 0))[:, None].expand(batch.mask.shape)
         mask = better if made.mask is None else better & made.mask
         return made._replace(adv=adv.to(made.adv.dtype), mask=mask)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"base": super().state_dict(), "means": self.means}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state["base"])
-        self.means = [list(map(float, step)) for step in state["means"]]
 
 
 class ToolBonus(Signal):

@@ -32,31 +32,25 @@ class StoringTasks(UniformTasks):
     """Tasks in random order, and a store of members that survives a checkpoint. Those who store
     observe and admit, or replay."""
 
+    remembers = ("_stored",)
     adds = frozenset({"replayed"})
 
     def __init__(self) -> None:
         super().__init__()
-        self._store = SuccessStore()
+        self._stored = SuccessStore()
 
     def plan(
         self, tasks: Sequence[Task], count: int, step: int, seed: int, env: Any = None
     ) -> list[TaskPlan]:
         if env is not None:
-            self._store.reward = env.rules.reward
+            self._stored.reward = env.rules.reward
         return super().plan(tasks, count, step, seed, env)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "stored": self._store.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self._store.load_state_dict(state["stored"])
-
     def tensors(self) -> Mapping[str, Tensor]:
-        return self._store.tensors()
+        return self._stored.tensors()
 
     def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        self._store.load_tensors(tensors)
+        self._stored.load_tensors(tensors)
 
 
 _ARRAYS = ("ids", "sampled", "loss_mask", "logp", "version", "turn_of_token")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +44,7 @@ class SubSearch(RewardTransform):
     """
 
     registered = "outcome:subsearch"
+    remembers = ("mean",)
     requires = frozenset({"em"})
     reads = frozenset({"subsearch"})
 
@@ -156,12 +156,6 @@ class SubSearch(RewardTransform):
             return max(0.0, reward - self.structure) if reward > 0 else self.answered
         found = self.retrieval if stands_in_results(outcome, outcome.answers) else 0.0
         return min(1.0, reward + found) if reward > 0 else self.structure + found
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"mean": self.mean}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.mean = None if state["mean"] is None else float(state["mean"])
 
 
 def _counted(texts: Sequence[str]) -> Floats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -65,6 +64,7 @@ class EffectiveRank(Over):
     """
 
     registered = "advantage:effective_rank"
+    remembers = ("means",)
     needs = frozenset({"hidden"})
 
     def __init__(
@@ -102,10 +102,3 @@ class EffectiveRank(Over):
         )
         gate = 1 / (1 + math.exp(-self.gain * acceleration))
         return gate * math.tanh(rank) + (1 - gate) * math.tanh(velocity)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"base": self.base.state_dict(), "means": self.means}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.base.load_state_dict(state["base"])
-        self.means = None if state["means"] is None else [float(m) for m in state["means"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ class Relative(AdvantageEstimator):
 class Over(AdvantageEstimator):
     """Estimator on top of another, ``base``, given as in a recipe."""
 
+    remembers: ClassVar[tuple[str, ...]] = ("base",)
     needs: frozenset[str] = frozenset()
     """Further inputs it reads."""
 
@@ -32,12 +33,6 @@ class Over(AdvantageEstimator):
         self.requires = frozenset(self.needs | self.base.requires)
         self.provides = frozenset(type(self).provides | self.base.provides)
         self.reads = type(self).reads | self.base.reads
-
-    def state_dict(self) -> dict[str, Any]:
-        return dict(self.base.state_dict())
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.base.load_state_dict(state)
 
     def tensors(self) -> Mapping[str, Tensor]:
         return self.base.tensors()
@@ -50,16 +45,11 @@ class Over(AdvantageEstimator):
 class DrawingOver(Over):
     """Estimator that draws at random, from ``seed`` and the number of the step."""
 
+    remembers = ("steps",)
+
     def __init__(self, base: Any = "grpo", seed: int = 0) -> None:
         super().__init__(base)
         self.seed, self.steps = seed, 0
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"base": self.base.state_dict(), "steps": self.steps}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.base.load_state_dict(state["base"])
-        self.steps = int(state["steps"])
 
 
 class Among(Over):

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...objects import Remembering
 from ..ops.ratios import kl as kl_estimate
 from ..ops.tokens import masked, require_rows, spread, whiten
 from ..ops.turns import reward_to_go
@@ -25,7 +26,7 @@ def reinforce_advantages(reward: Tensor, baseline: float = 0.0) -> Tensor:
 
 
 @dataclass(slots=True)
-class RunningMean:
+class RunningMean(Remembering):
     """A baseline from *earlier* batches: read ``value`` first, then ``update``.
 
     A mean that holds the sample itself would bias the gradient.
@@ -33,6 +34,8 @@ class RunningMean:
     Args:
         momentum: 0: the plain mean of everything so far; 0.9: mostly the last ten batches.
     """
+
+    remembers = ("value", "count")
 
     momentum: float = 0.0
     value: float = 0.0
@@ -56,12 +59,6 @@ class RunningMean:
             share = known.numel() / (self.count + known.numel())
             self.value += share * (mean - self.value)
         self.count += known.numel()
-
-    def state_dict(self) -> dict[str, float]:
-        return {"value": self.value, "count": self.count}
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        self.value, self.count = float(state["value"]), int(state["count"])
 
 
 class Reinforce(AdvantageEstimator):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from torch import Tensor
 
 from ...errors import CardError, check_known
-from ...objects import from_spec
+from ...objects import Remembering, from_spec
 from ...types import Task
 from .batch import Batch, Estimate, Mean, Output, Totals
 from .records import Floats as Floats
@@ -52,7 +52,7 @@ class Reduction(NamedTuple):
     trajectories of one token."""
 
 
-class Slot:
+class Slot(Remembering):
     """Base of the objects of all slots."""
 
     requires: frozenset[str] = frozenset()
@@ -77,13 +77,6 @@ class Slot:
     def idle(self, run: RunFacts) -> Mapping[str, str]:
         """Options that change nothing in such a training, and why (``rl.diagnostics``)."""
         return {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what ``state_dict`` gave."""
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Tensors for the checkpoint: weights of a signal that learns, a buffer's arrays."""

@@ -12,7 +12,7 @@ from searchgym.errors import DataError
 from searchgym.rewards import Reward
 from searchgym.scoring import metrics
 from searchgym_agents.candidate.agent import CandidateAgent
-from searchgym_agents.candidate.arena import play_greedily, reward
+from searchgym_agents.candidate.arena import follow, play_greedily, reward, roots
 from searchgym_agents.candidate.trainer import CandidateTrainConfig, CandidateTrainer
 from searchgym_agents.candidate.tree import enumerated_advantages
 
@@ -25,9 +25,9 @@ def test_learns_an_easy_task(make_arena, seed):
     config = CandidateTrainConfig(
         seed=seed, episodes=1_500, questions=12, evaluate_every=20, width=32
     )
-    before = play_greedily(CandidateTrainer([arena], config).model.eval(), arena)
+    before = play_greedily(CandidateTrainer([arena], config).model.eval(), [arena])
     trained = CandidateTrainer([arena], config, dev=arena).run()
-    after = play_greedily(trained.model, arena)
+    after = play_greedily(trained.model, [arena])
     assert after[:, 1].mean() >= 0.95
     assert before[:, 1].mean() <= 0.5
     assert after[:, 3].mean() == 1.0  # the evidence was retrieved
@@ -119,14 +119,14 @@ def test_nodes_are_what_the_real_episode_shows(make_arena, dialect):
     run_episodes(episodes, agent, arena.toolbox)
     searched = 0
     for i, episode in enumerate(episodes):
-        node = arena.roots([i // 2])[0]
+        node = roots([(arena, i // 2)])[0]
         for turn in episode.turns:
             rendered = [arena.dialect.render_action(c.action) for c in node.candidates]
             pick = rendered.index(turn.text)
             if not node.candidates[pick].is_search:
                 break
             searched += 1
-            node = arena.follow([(node, pick)])[0]
+            node = follow([(node, pick)])[0]
         assert episode.terminated
         assert reward(weights, node, pick) == pytest.approx(sum(t.reward for t in episode.turns))
         assert node.searches == episode.queries
@@ -147,18 +147,18 @@ def test_fine_tuning_starts_from_the_given_model(make_arena):
     tuned = CandidateTrainer(
         [arena], CandidateTrainConfig(episodes=0, width=16), dev=arena, init=first
     )
-    again = play_greedily(tuned.model.eval(), arena)
-    assert np.array_equal(again, play_greedily(first, arena))
+    again = play_greedily(tuned.model.eval(), [arena])
+    assert np.array_equal(again, play_greedily(first, [arena]))
 
 
 def test_gains_are_what_searching_brings(make_arena):
     """The evidence a search promises (one engine call) is what following it shows."""
     arena = make_arena()
     checked = 0
-    for node in arena.roots(range(len(arena))):
+    for node in roots([(arena, i) for i in range(len(arena))]):
         assert not node.gains[~node.is_search].any()
         picks = np.flatnonzero(node.is_search).tolist()
-        for pick, child in zip(picks, arena.follow([(node, p) for p in picks]), strict=True):
+        for pick, child in zip(picks, follow([(node, p) for p in picks]), strict=True):
             assert node.gains[pick] == pytest.approx(child.evidence - node.evidence)
             checked += 1
     assert checked > 12

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -22,7 +23,9 @@ from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import TaskError
 from searchgym.scoring import score_answer
-from searchgym.types import Answer, CallContext, Failure, ToolCall
+from searchgym.text import answer_words, normalised_answers
+from searchgym.types import CallContext, Failure, ToolCall
+from searchgym.utils.english import tokens
 from searchgym.utils.hardware import one_thread
 
 from .actions import Candidate
@@ -35,6 +38,7 @@ from .scorer import CandidateScorer, stack
 class Node:
     """One decision point. ``n`` candidates."""
 
+    arena: Arena
     episode: Episode
     candidates: tuple[Candidate, ...]
     features: NDArray[np.float16]
@@ -78,54 +82,21 @@ class Arena:
             kept = np.linspace(0, len(self.tasks) - 1, most).astype(int)
             self.tasks = [self.tasks[i] for i in kept.tolist()]
         self.toolbox, self.dialect = env.toolbox, get_dialect(env.rules.dialect)
-        self._roots: dict[int, Node] = {}
+        self.first: dict[int, Node] = {}
+        """First decision points that were visited, by task."""
         self._measured: dict[str, dict[str, tuple[float, float]]] = {}
 
     def __len__(self) -> int:
         return len(self.tasks)
 
-    def roots(self, indices: Sequence[int], progress: Progress | None = None) -> list[Node]:
-        """The first decision points of some tasks."""
-        new = [i for i in dict.fromkeys(indices) if i not in self._roots]
-        tasks = [self.tasks[i] for i in new]
-        episodes = [self.env.start(0, task=task, episode_id=task.id) for task in tasks]
-        for i, node in zip(new, self._nodes(episodes, progress), strict=True):
-            self._roots[i] = node
-        return [self._roots[i] for i in indices]
-
-    def follow(
-        self, steps: Sequence[tuple[Node, int]], progress: Progress | None = None
-    ) -> list[Node]:
-        """The nodes that searches lead to: one batch of tool calls for all that are new."""
-        new: dict[tuple[int, int], tuple[Node, int]] = {}
-        for node, pick in steps:
-            if pick not in node.children:
-                new.setdefault((id(node), pick), (node, pick))
-        episodes = []
-        for node, pick in new.values():
-            episode = node.episode.fork()
-            episode.act(self.dialect.render_action(node.candidates[pick].action))
-            episodes.append(episode)
-        run_tools(episodes, self.toolbox)
-        made = self._nodes(episodes, progress)
-        for (node, pick), child in zip(new.values(), made, strict=True):
-            node.children[pick] = child
-        return [node.children[pick] for node, pick in steps]
-
-    def _nodes(self, episodes: Sequence[Episode], progress: Progress | None) -> list[Node]:
-        states: list[State] = []
-        for episode in episodes:
-            requests = episode.requests()
-            if not requests:
-                raise TaskError(
-                    f"{self.name}: task {episode.config.task.id!r} ended unanswered "
-                    f"({episode.outcome()}); give the rules larger budgets"
-                )
-            states.append(read_state(requests[0]))
-        self.builder.prepare(states, progress)
-        nodes = [self._node(e, s) for e, s in zip(episodes, states, strict=True)]
-        self._measure_gains(nodes)
-        return nodes
+    def _state(self, episode: Episode) -> State:
+        requests = episode.requests()
+        if not requests:
+            raise TaskError(
+                f"{self.name}: task {episode.config.task.id!r} ended unanswered "
+                f"({episode.outcome()}); give the rules larger budgets"
+            )
+        return read_state(requests[0])
 
     def _measure_gains(self, nodes: Sequence[Node]) -> None:
         """Fill in ``gains``: one batch of engine calls for all searches of all new states."""
@@ -149,21 +120,75 @@ class Arena:
         scored = self.builder(state)
         task = episode.config.task
         known = self._measured.setdefault(task.id, {})
+        words = _words(task.answers) if not (task.items or task.should_abstain) else None
         f1 = np.zeros(len(scored.candidates), dtype=np.float32)
         em = np.zeros_like(f1)
         for i, c in enumerate(scored.candidates):
-            if isinstance(c.action, Answer):
-                if (got := known.get(c.text)) is None:
-                    measured = score_answer(task, c.text)
-                    got = known[c.text] = (measured["f1"], measured["em"])
-                f1[i], em[i] = got
+            norm = c.norm
+            if c.is_search or (
+                words and norm and norm.isascii() and words.isdisjoint(tokens(norm))
+            ):
+                continue  # it shares no word with an answer
+            if (got := known.get(c.text)) is None:
+                measured = score_answer(task, c.text)
+                got = known[c.text] = (measured["f1"], measured["em"])
+            f1[i], em[i] = got
         gold = set(task.evidence)
         seen = len(gold.intersection(episode.seen)) / len(gold) if gold else 0.0
         is_search = np.asarray([c.is_search for c in scored.candidates], dtype=np.bool_)
         return Node(
-            episode, scored.candidates, scored.features.astype(np.float16), f1, em, seen,
+            self, episode, scored.candidates, scored.features.astype(np.float16), f1, em, seen,
             episode.queries, is_search, np.zeros_like(f1),
         )  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def _words(answers: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(w for answer in normalised_answers(answers) for w in answer_words(answer))
+
+
+def roots(wanted: Sequence[tuple[Arena, int]], progress: Progress | None = None) -> list[Node]:
+    """The first decision points of some arenas' tasks."""
+    new = [(arena, i) for arena, i in dict.fromkeys(wanted) if i not in arena.first]
+    episodes = []
+    for arena, i in new:
+        task = arena.tasks[i]
+        episodes.append((arena, arena.env.start(0, task=task, episode_id=task.id)))
+    for (arena, i), node in zip(new, _nodes(episodes, progress), strict=True):
+        arena.first[i] = node
+    return [arena.first[i] for arena, i in wanted]
+
+
+def follow(steps: Sequence[tuple[Node, int]], progress: Progress | None = None) -> list[Node]:
+    """The nodes that searches lead to: one batch of tool calls for all that are new of an arena."""
+    new: dict[tuple[int, int], tuple[Node, int]] = {}
+    for node, pick in steps:
+        if pick not in node.children:
+            new.setdefault((id(node), pick), (node, pick))
+    episodes = []
+    for node, pick in new.values():
+        episode = node.episode.fork()
+        episode.act(node.arena.dialect.render_action(node.candidates[pick].action))
+        episodes.append((node.arena, episode))
+    for arena in dict.fromkeys(arena for arena, _ in episodes):
+        run_tools([episode for its, episode in episodes if its is arena], arena.toolbox)
+    for (node, pick), child in zip(new.values(), _nodes(episodes, progress), strict=True):
+        node.children[pick] = child
+    return [node.children[pick] for node, pick in steps]
+
+
+def _nodes(episodes: Sequence[tuple[Arena, Episode]], progress: Progress | None) -> list[Node]:
+    """Nodes of episodes as they stand; what those of all arenas show is encoded together."""
+    states = [(arena, arena._state(episode)) for arena, episode in episodes]
+    for builder in dict.fromkeys(arena.builder for arena, _ in states):
+        builder.prepare([state for arena, state in states if arena.builder is builder], progress)
+    nodes = [
+        arena._node(episode, state)
+        for (arena, episode), (_, state) in zip(episodes, states, strict=True)
+    ]
+    for arena in dict.fromkeys(arena for arena, _ in episodes):
+        arena._measure_gains([node for node in nodes if node.arena is arena])
+    return nodes
 
 
 def reward(weights: Mapping[str, float], node: Node, pick: int) -> float:
@@ -192,12 +217,12 @@ class GreedyPoint:
 
 
 def play_greedily(
-    model: CandidateScorer, arena: Arena, progress: Progress | None = None
+    model: CandidateScorer, arenas: Sequence[Arena], progress: Progress | None = None
 ) -> NDArray[np.float64]:
     """(tasks, 4): EM, F1, searches and evidence recall of the best-scored actions."""
-    now = arena.roots(range(len(arena)), progress)
-    out = np.zeros((len(arena), 4))
-    active = list(range(len(arena)))
+    now = roots([(arena, i) for arena in arenas for i in range(len(arena))], progress)
+    out = np.zeros((len(now), 4))
+    active = list(range(len(now)))
     while active:
         steps = []
         for start in range(0, len(active), 64):
@@ -215,7 +240,7 @@ def play_greedily(
                 going.append((i, pick))
             else:
                 out[i] = node.em[pick], node.f1[pick], node.searches, node.evidence
-        nodes = arena.follow([(now[i], pick) for i, pick in going], progress)
+        nodes = follow([(now[i], pick) for i, pick in going], progress)
         for (i, _), node in zip(going, nodes, strict=True):
             now[i] = node
         active = [i for i, _ in going]

@@ -11,6 +11,7 @@ the same order, or come from the same cache.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -119,6 +120,8 @@ LAYERS = 3
 candidate agent (F1 0.665 on the development world against 0.645, one seed) in half the time."""
 FORM = 2
 """Version of how texts are read: caches of another one are not used."""
+LEAST_PIECES = 256
+"""Fewer word pieces are not divided among batches."""
 WIDTHS = 16
 """Batches are padded to multiples of this width: a shape that is new costs oneDNN a compilation."""
 Progress = Callable[[int, int], None]
@@ -150,8 +153,8 @@ class WordEncoder:
             (:func:`~searchgym.llms.acceleration.fast_dtype`), bfloat16 on other devices. Vectors of
             the two are cached apart.
         max_pieces: texts are cut after this many word pieces; words beyond get zero vectors.
-        batch_pieces: word pieces, padding among them, that are read together; more no longer fit
-            the cache of a processor, which costs a fifth of the speed.
+        batch_pieces: word pieces that are read together, about; the more there are, the more the
+            lengths of texts differ, and with them padding.
         layers: number of the transformer's layers, from the first, that a text passes; None:
             ``LAYERS`` of the bundled model, all of another.
     """
@@ -164,7 +167,7 @@ class WordEncoder:
         device: str = "cpu",
         dtype: str | None = None,
         max_pieces: int = 256,
-        batch_pieces: int = 2048,
+        batch_pieces: int = 512,
         layers: int | None = None,
     ) -> None:
         self.path = Path(path) if path is not None else bundled_model()
@@ -212,10 +215,12 @@ class WordEncoder:
         if not missing:
             return
         order = sorted(missing.items(), key=lambda item: (len(item[1].text), item[0]))
+        pieces = [min(self.max_pieces, len(words.text) // 4 + 2) for _, words in order]
+        # an even number of batches of about the same size, for two processors
+        most = max(LEAST_PIECES, sum(pieces) / -(-sum(pieces) // (2 * self.batch_pieces)) / 2)
         batches: list[list[tuple[bytes, Words]]] = [[]]
-        for item in order:
-            pieces = min(self.max_pieces, len(item[1].text) // 4 + 2)
-            if batches[-1] and (len(batches[-1]) + 1) * pieces > self.batch_pieces:
+        for item, end in zip(order, itertools.accumulate(pieces), strict=True):
+            if batches[-1] and end > most * len(batches) + 1:
                 batches.append([])
             batches[-1].append(item)
         self._load_tokenizer()  # before there are threads, which would each read them

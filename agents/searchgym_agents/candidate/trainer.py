@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ from searchgym.storage.checkpoint import (
 )
 from searchgym.utils.hardware import one_blas_thread, one_thread, side_by_side
 
-from .arena import Arena, GreedyPoint, Node, play_greedily
+from .arena import Arena, GreedyPoint, Node, follow, play_greedily, roots
 from .encoder import Progress
 from .scorer import CandidateScorer, segment_log_softmax, stack
 from .tree import Floats, Tree, action_values, choose_search, enumerated_advantages
@@ -234,13 +235,14 @@ class CandidateTrainer:
     def _begin(self, report: Report | None) -> None:
         """Fix the input scaling on first and second states of questions of every kind."""
         if self.fresh:
-            nodes: list[Node] = []
             watch = _watch(report)
-            for arena in self.arenas:
-                spread = range(0, len(arena), max(1, len(arena) // 64))
-                roots = arena.roots(list(spread), watch)
-                nodes += roots
-                nodes += arena.follow([(r, 0) for r in roots if r.is_search[0]], watch)
+            spread = [
+                (arena, i)
+                for arena in self.arenas
+                for i in range(0, len(arena), max(1, len(arena) // 64))
+            ]
+            nodes = roots(spread, watch)
+            nodes += follow([(root, 0) for root in nodes if root.is_search[0]], watch)
             self.model.standardise(stack([n.features for n in nodes])[0].numpy())
         self.mean.load_state_dict(self.model.state_dict())
 
@@ -252,9 +254,13 @@ class CandidateTrainer:
         picks = rng.choice(len(self.pairs), size=size, replace=False, p=self.odds)
         chosen = [self.pairs[p] for p in picks.tolist()]
         watch = _watch(report) if self.updates < 20 else None
-        roots = self.tree.roots(chosen, watch)
-        self._walk([a for a, _ in chosen], roots, rng, watch)
-        self._step([n for root in roots for n in self.tree.under(root)], done)
+        first = self.tree.roots(chosen, watch)
+        self._walk(first, rng, watch)
+        half = -(-len(first) // 2)
+        parts = [
+            [n for r in part for n in self.tree.under(r)] for part in (first[:half], first[half:])
+        ]
+        self._step([nodes for nodes in parts if nodes], done)
         self.updates += 1
         self.episodes += size
         if report is not None:
@@ -266,62 +272,74 @@ class CandidateTrainer:
         part = min(1.0, done / c.evidence_until) if c.evidence_until > 0 else 1.0
         return {"f1": 1.0, "search": -c.search_cost, "evidence": c.evidence * (1 - part)}
 
-    def _walk(
-        self,
-        arenas: Sequence[int],
-        roots: Sequence[Node],
-        rng: np.random.Generator,
-        watch: Progress | None,
-    ) -> None:
+    def _walk(self, now: Sequence[Node], rng: np.random.Generator, watch: Progress | None) -> None:
         """Follow one search from every state on the way, as deep as ``branches`` is long."""
-        now = list(zip(arenas, roots, strict=True))
         for branches in self.config.branches:
-            logps = self._logp([node for _, node in now])
             steps = []
-            for (arena, node), logp in zip(now, logps, strict=True):
+            for node, logp in zip(now, self._logp(now), strict=True):
                 followed = self.tree.children(node)
                 room = len(followed) < branches
                 pick = choose_search(
                     node, followed, logp, room=room, explore=self.config.explore, rng=rng
                 )
                 if pick is not None:
-                    steps.append((arena, node, pick))
+                    steps.append((node, pick))
             if not steps:
                 return
-            made = self.tree.follow(steps, watch)
-            now = [(arena, child) for (arena, _, _), child in zip(steps, made, strict=True)]
+            now = self.tree.follow(steps, watch)
 
-    @one_thread()
     def _logp(self, nodes: Sequence[Node]) -> list[Floats]:
         rows, state, starts = stack([n.features for n in nodes])
-        self.model.eval()
-        with torch.inference_mode():
-            logp = segment_log_softmax(self.model(rows, state, len(nodes)), state, len(nodes))
+        networks = self.model.eval().networks(rows, state, len(nodes))
+
+        def logits(network: Callable[[], Tensor]) -> Tensor:
+            with torch.inference_mode():
+                return network()
+
+        with side_by_side(len(networks)) as mapped, torch.inference_mode():
+            mean = torch.stack(list(mapped(logits, networks))).mean(0)
+            logp = segment_log_softmax(mean, state, len(nodes))
         return np.split(logp.numpy(), starts[1:])
 
     # -- learning --------------------------------------------------------------------------------
-    def _step(self, nodes: Sequence[Node], done: float) -> None:
-        """One step of every network, which is a policy of its own until they vote: side by side in
-        as many threads as PyTorch has."""
-        config, count = self.config, len(nodes)
-        rows, state, starts = stack([n.features for n in nodes])
-        self.model.train()
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(derive(config.seed, "dropout", self.updates))
-            networks = self.model.networks(rows, state, count)
+    def _step(self, parts: Sequence[Sequence[Node]], done: float) -> None:
+        """One step of every network, which is a policy of its own until they vote. Each part's
+        gradient of each network is found by itself, as many at once as PyTorch has threads: there
+        are more than networks, so that two threads have as much to do."""
+        config, count = self.config, sum(map(len, parts))
 
-        def descend(network: Callable[[], Tensor]) -> None:
-            logp = segment_log_softmax(network(), state, count)
+        def gradient(
+            network: Callable[[], Tensor],
+            parameters: Sequence[Tensor],
+            nodes: Sequence[Node],
+            state: Tensor,
+            starts: list[int],
+        ) -> Sequence[Tensor]:
+            logp = segment_log_softmax(network(), state, len(nodes))
             policy = np.split(logp.detach().exp().numpy(), starts[1:])
             worth = np.concatenate(action_values(nodes, policy, self.tree, self.weights(done)))
-            adv = enumerated_advantages(torch.from_numpy(worth), logp, state, count)
+            adv = enumerated_advantages(torch.from_numpy(worth), logp, state, len(nodes))
             loss = -(adv.detach() * logp).sum() / count
             entropy = -(logp.exp() * logp).sum() / count
-            (loss - config.entropy * (1 - done) * entropy).backward()
+            return torch.autograd.grad(loss - config.entropy * (1 - done) * entropy, parameters)
 
-        self.optimizer.zero_grad()
-        with side_by_side(len(networks)) as mapped:
-            list(mapped(descend, networks))
+        self.model.train()
+        jobs: list[Callable[[], Sequence[Tensor]]] = []
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive(config.seed, "dropout", self.updates))
+            for nodes in parts:
+                rows, state, starts = stack([n.features for n in nodes])
+                networks = self.model.networks(rows, state, len(nodes))
+                jobs += [
+                    partial(gradient, network, list(member.parameters()), nodes, state, starts)
+                    for network, member in zip(networks, self.model.members, strict=True)
+                ]
+        with side_by_side(len(jobs)) as mapped:
+            found = list(mapped(lambda job: job(), jobs))
+        for k, member in enumerate(self.model.members):
+            shares = zip(*found[k :: len(self.model.members)], strict=True)
+            for parameter, share in zip(member.parameters(), shares, strict=True):
+                parameter.grad = torch.stack(share).sum(0)
         self._descend(done)
 
     @one_thread()
@@ -343,7 +361,7 @@ class CandidateTrainer:
             return
         watch = _watch(report) if done == 0 else None
         mean = self.mean.eval()
-        scores = np.concatenate([play_greedily(mean, arena, watch) for arena in self.dev])
+        scores = play_greedily(mean, self.dev, watch)
         seconds = 0.0 if started is None else time.monotonic() - started
         point = GreedyPoint(self.episodes, seconds, *(float(x) for x in scores.mean(0)))
         self.curve.append(point)

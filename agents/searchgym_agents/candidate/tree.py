@@ -18,7 +18,7 @@ from torch import Tensor
 
 from searchgym.rl.ops.tokens import require_rows
 
-from .arena import Arena, Node
+from .arena import Arena, Node, follow, roots
 from .encoder import Progress
 
 Floats = NDArray[np.float32]
@@ -43,24 +43,18 @@ class Tree:
         self, chosen: Sequence[tuple[int, int]], progress: Progress | None = None
     ) -> list[Node]:
         """First states of (arena, task) pairs."""
-        for a, arena in enumerate(self.arenas):
-            tasks = [t for b, t in chosen if b == a and (a, t) not in self._roots]
-            for task, node in zip(tasks, arena.roots(tasks, progress), strict=True):
-                self._roots[a, task] = node
-        return [self._roots[pair] for pair in chosen]
+        nodes = roots([(self.arenas[a], task) for a, task in chosen], progress)
+        self._roots.update(zip(chosen, nodes, strict=True))
+        return nodes
 
     def follow(
-        self, steps: Sequence[tuple[int, Node, int]], progress: Progress | None = None
+        self, steps: Sequence[tuple[Node, int]], progress: Progress | None = None
     ) -> list[Node]:
-        """Follow (arena, node, candidate) searches: one batch of tool calls per arena."""
-        made: dict[int, Node] = {}
-        for a, arena in enumerate(self.arenas):
-            mine = [k for k, step in enumerate(steps) if step[0] == a]
-            nodes = arena.follow([steps[k][1:] for k in mine], progress)
-            for k, child in zip(mine, nodes, strict=True):
-                self._children.setdefault(id(steps[k][1]), {})[steps[k][2]] = child
-                made[k] = child
-        return [made[k] for k in range(len(steps))]
+        """Follow (node, candidate) searches."""
+        made = follow(steps, progress)
+        for (node, pick), child in zip(steps, made, strict=True):
+            self._children.setdefault(id(node), {})[pick] = child
+        return made
 
     def under(self, root: Node) -> list[Node]:
         """A state and all followed below it, parents before children."""
@@ -81,12 +75,11 @@ class Tree:
     def regrow(self, saved: Sequence[Any], progress: Progress | None = None) -> None:
         """Visit again what :meth:`to_json` told, a level at a time."""
         nodes = self.roots([(a, task) for a, task, _ in saved], progress)
-        level = [(a, node, shape) for (a, _, shape), node in zip(saved, nodes, strict=True)]
+        level = [(node, shape) for (_, _, shape), node in zip(saved, nodes, strict=True)]
         while level:
-            steps = [(a, node, pick) for a, node, shape in level for pick, _ in shape]
-            below = [shape for _, _, shapes in level for _, shape in shapes]
-            made = self.follow(steps, progress)
-            level = [(s[0], n, b) for s, n, b in zip(steps, made, below, strict=True)]
+            steps = [(node, pick) for node, shape in level for pick, _ in shape]
+            below = [shape for _, shapes in level for _, shape in shapes]
+            level = list(zip(self.follow(steps, progress), below, strict=True))
 
 
 def choose_search(

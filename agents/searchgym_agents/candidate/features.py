@@ -363,13 +363,12 @@ def _link_columns(
     whole = max(1.0, float((union > 0).sum()))
     norms = [actions[r].norm for r in placed.tolist()]
     out[placed, 7] = [norm not in titles and norm not in queried for norm in norms]
-    for r, norm in zip(placed.tolist(), norms, strict=True):
-        own = titles.get(norm, -1)
-        if own < 0:
-            continue
-        out[r, 6] = 1
-        rest = np.delete(matched, own, axis=0).max(0, initial=0)
-        out[r, 13] = float((union - rest).sum()) / whole
+    own = np.asarray([titles.get(norm, -1) for norm in norms])
+    titled, own = placed[own >= 0], own[own >= 0]
+    out[titled, 6] = 1
+    second = np.sort(matched, axis=0)[-2] if len(pairs) > 1 else np.zeros_like(union)
+    lost = np.where(matched[own] == union, union - second, 0)  # without the candidate's own page
+    out[titled, 13] = lost.sum(1) / whole
     _nesting(out, rows, {i: tokens(actions[i].norm) for i in rows})
 
 

@@ -12,7 +12,7 @@ from searchgym.errors import DataError
 from searchgym.rewards import Reward
 from searchgym.scoring import metrics
 from searchgym_agents.candidate.agent import CandidateAgent
-from searchgym_agents.candidate.arena import follow, play_greedily, reward, roots
+from searchgym_agents.candidate.arena import follow, play_greedily, roots
 from searchgym_agents.candidate.trainer import CandidateTrainConfig, CandidateTrainer
 from searchgym_agents.candidate.tree import enumerated_advantages
 
@@ -128,7 +128,8 @@ def test_nodes_are_what_the_real_episode_shows(make_arena, dialect):
             searched += 1
             node = follow([(node, pick)])[0]
         assert episode.terminated
-        assert reward(weights, node, pick) == pytest.approx(sum(t.reward for t in episode.turns))
+        paid = node.f1[pick] - 0.02 * node.searches + 0.4 * node.evidence
+        assert paid == pytest.approx(sum(t.reward for t in episode.turns))
         assert node.searches == episode.queries
     assert searched > 5
 

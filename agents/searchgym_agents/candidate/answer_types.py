@@ -13,43 +13,12 @@ from searchgym.utils.english import STOP
 from .question import Question, noun_type
 from .spans import TokenizedPassage, analyse
 
-SHAPE_NAMES = (
-    "is_name",
-    "is_part",
-    "is_title",
-    "is_quote",
-    "is_lower",
-    "is_numeric",
-    "words",
-    "one_word",
-    "long",
-    "type_fits",
-    "type_clashes",
-    "date_wanted",
-    "date_full",
-    "year_wanted",
-    "number_wanted",
-    "person_name",
-    "place_context",
-    "person_context",
-    "page_type_fits",
-    "page_type_clashes",
-    "kind_wanted_lower",
-    "name_wanted_lower",
-    "by_before",
-    "possessive",
-    "maximal",
-    "opens_sentence",
-    "inner_fits",
-    "inner_clashes",
-    "inner_person",
-    "inner_place",
-    "inner_group",
-    "inner_work",
-    "place_name",
-    "group_name",
-    "work_name",
-    "other_person",
+SHAPE_NAMES = tuple(
+    """is_name is_part is_title is_quote is_lower is_numeric words one_word long type_fits
+    type_clashes date_wanted date_full year_wanted number_wanted person_name place_context
+    person_context page_type_fits page_type_clashes kind_wanted_lower name_wanted_lower
+    by_before possessive maximal opens_sentence inner_fits inner_clashes inner_person
+    inner_place inner_group inner_work place_name group_name work_name other_person""".split()
 )
 _PLACE_WORDS = frozenset("in at near from to of".split())
 _PERSON_WORDS = frozenset("by with and starring mr mrs dr".split())

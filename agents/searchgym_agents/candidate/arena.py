@@ -9,7 +9,7 @@ Nothing of the episode's rules is repeated here: nodes are made by ``Episode.for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -63,7 +63,7 @@ class Arena:
     Args:
         env: its tasks are played in order, an episode's id being its task's, with the search tool
             alone. Results must not depend on call keys (no noise), because rollouts share them; its
-            reward is ignored (``RewardParts`` decides).
+            reward is ignored.
         builder: features; share one between arenas to share its caches.
         most: at most so many of the tasks, spread evenly over all.
     """
@@ -189,19 +189,6 @@ def _nodes(episodes: Sequence[tuple[Arena, Episode]], progress: Progress | None)
     for arena in dict.fromkeys(arena for arena, _ in episodes):
         arena._measure_gains([node for node in nodes if node.arena is arena])
     return nodes
-
-
-def reward(weights: Mapping[str, float], node: Node, pick: int) -> float:
-    """The episode's total reward when it ends by answering ``pick`` at ``node``.
-
-    ``weights`` names the parts as ``reward=`` does: f1, em, evidence, search.
-    """
-    return (
-        weights.get("f1", 0.0) * float(node.f1[pick])
-        + weights.get("em", 0.0) * float(node.em[pick])
-        + weights.get("evidence", 0.0) * node.evidence
-        + weights.get("search", 0.0) * node.searches
-    )
 
 
 @dataclass(frozen=True, slots=True)

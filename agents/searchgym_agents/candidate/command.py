@@ -161,7 +161,7 @@ def quickstart(
             "--questions",
             "-n",
             min=1,
-            help="Most questions per set (default: 300, of real sets 120).",
+            help="Most questions per set (default: 300, of real text 120).",
         ),
     ] = None,
     worlds: Annotated[

@@ -17,33 +17,15 @@ from .answer_types import page_type
 from .question import Question
 from .spans import TokenizedPassage
 
-CHOICE_NAMES = (
-    "choice_is",
-    "choice_page_found",
-    "choice_both_found",
-    "choice_time",
-    "choice_death_time",
-    "choice_number",
-    "choice_time_near",
-    "choice_number_near",
-    "choice_number_cos",
-    "choice_rel_lex",
-    "choice_rel_soft",
-    "choice_focus",
-    "choice_comparative",
+CHOICE_NAMES = tuple(
+    """choice_is choice_page_found choice_both_found choice_time choice_death_time choice_number
+    choice_time_near choice_number_near choice_number_cos choice_rel_lex choice_rel_soft
+    choice_focus choice_comparative""".split()
 )
-POLAR_NAMES = (
-    "polar_sign",
-    "polar_found",
-    "polar_rel_lex_least",
-    "polar_rel_soft_least",
-    "polar_rel_lex_most",
-    "polar_same_kind",
-    "polar_same_lead",
-    "polar_same_capitals",
-    "polar_asks_same",
-    "polar_shared_value",
-    "polar_value_gap",
+POLAR_NAMES = tuple(
+    """polar_sign polar_found polar_rel_lex_least polar_rel_soft_least polar_rel_lex_most
+    polar_same_kind polar_same_lead polar_same_capitals polar_asks_same polar_shared_value
+    polar_value_gap""".split()
 )
 _EARLY = frozenset("first earlier older oldest earliest elder before eldest sooner prior".split())
 _LATE = frozenset(

@@ -52,25 +52,10 @@ STATE_NAMES = (
     "pages_named",
     *(f"asked_{i}" for i in range(ASKED)),
 )
-LINK_NAMES = (
-    "has_place",
-    "places",
-    "passages_with",
-    "rank",
-    "newest",
-    "oldest",
-    "titles_page",
-    "unread",
-    "page_followed",
-    "page_linked",
-    "link_rel_soft",
-    "link_men_lex",
-    "bridge",
-    "new_words",
-    "shorter_inside",
-    "longer_outside",
-    "best_in_state",
-    "best_gap",
+LINK_NAMES = tuple(
+    """has_place places passages_with rank newest oldest titles_page unread page_followed
+    page_linked link_rel_soft link_men_lex bridge new_words shorter_inside longer_outside
+    best_in_state best_gap""".split()
 )
 FEATURE_NAMES: tuple[str, ...] = (
     *(f"form_{f}" for f in FORMS),
@@ -399,6 +384,3 @@ def _nesting(
             if other != r and mine < words[other]:
                 out[r, 15] = 1
                 out[other, 14] = 1
-
-
-__all__ = ["FEATURE_NAMES", "FEATURE_VERSION", "FeatureBuilder", "ScoredActions"]

@@ -63,7 +63,6 @@ _FOCUS_END = frozenset(
     """that who which whose where when of in on at for by with from to and or as based located
     known born founded released published used""".split()
 )
-_NAMEISH = re.compile(r"^(name|names|title|type|kind|part|one|pseudonym|nickname)s?$")
 
 
 _OPENING = frozenset(

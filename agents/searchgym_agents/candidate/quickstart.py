@@ -37,9 +37,15 @@ WORLDS, EPISODES = 2, 12_000
 PATIENCE = 5
 """Evaluations without a better one after which its development curve counts as flat."""
 QUESTIONS, REAL_QUESTIONS = 300, 120
-"""Most questions of a generated rung, and of each real set, whose passages take longer to read."""
-TEXT_TASKS: Mapping[str, Any] = {"fact": 300, "gap": 300, "bridge": 60, "at_most": True}
+"""Most questions of a generated rung, and of one of real text, whose passages take longer to read.
+"""
+BRANCHES = (1, 2)
+"""Searches that may be followed from a state, and none from a state after two: those after three
+take the longest to build, and development worlds did without them."""
+TEXT_TASKS: Mapping[str, Any] = {"fact": 150, "gap": 150, "bridge": 40, "at_most": True}
 """Questions made of real text for training: of the same families as on its first rung."""
+TEXT_WEIGHT = 0.5
+"""Weight of these beside the worlds' 1: they are learnt sooner."""
 PROCESSES = 2
 """Processes that measure, as many on every machine: how rungs are dealt out moves last digits."""
 
@@ -64,13 +70,12 @@ def quick_recipe(
     worlds: int = WORLDS, episodes: int = EPISODES, card: str = "candidate", *, text: bool = False
 ) -> CandidateRecipe:
     """A card's recipe in fewer worlds and episodes, which stops once its curve is flat; with
-    ``text`` half of its questions are made of the pages of a real text."""
+    ``text`` a third of its questions are made of the pages of a real text."""
     recipe = CandidateRecipe.of_card(card)
-    config = {**recipe.config, "episodes": episodes, "patience": PATIENCE}
+    config = {**recipe.config, "episodes": episodes, "patience": PATIENCE, "branches": BRANCHES}
     quick = replace(recipe, worlds=recipe.worlds[:worlds], config=config)
-    return (
-        quick.beside({"corpus": TEXT, "tasks": dict(TEXT_TASKS), "weight": 1.0}) if text else quick
-    )
+    own = {"corpus": TEXT, "tasks": dict(TEXT_TASKS), "weight": TEXT_WEIGHT}
+    return quick.beside(own) if text else quick
 
 
 def has_text(data_dir: str | Path | None = None) -> bool:
@@ -100,7 +105,7 @@ def quickstart(
         seeds: One agent is trained for each.
         data_dir: Where the real sets are (default: ``SEARCHGYM_DATA``, else the user's cache).
         generated_questions: Questions per generated rung; None: all of the card's.
-        real_questions: At most so many questions per real set, drawn at random; None: all.
+        real_questions: At most so many questions of a real text or set, drawn at random; None: all.
         sets: Which real sets.
         recipe: What is trained; :func:`quick_recipe` by default, with real text where it is.
         processes: Among which the rungs are shared out (:func:`~searchgym.benchmark.run.transfer`).
@@ -150,7 +155,7 @@ def ladder(
     first = recipe.world()
     generated = [] if first is None else generated_rungs(first, cap=generated_questions)
     rules = recipe.rules
-    text, without = text_rungs(data_dir, cap=generated_questions, rules=rules)
+    text, without = text_rungs(data_dir, cap=real_questions, rules=rules)
     real, absent = real_rungs(data_dir, sets=sets, cap=real_questions, rules=rules)
     return generated + text + real, without + absent
 

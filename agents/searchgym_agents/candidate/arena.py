@@ -204,10 +204,14 @@ class GreedyPoint:
 
 
 def play_greedily(
-    model: CandidateScorer, arenas: Sequence[Arena], progress: Progress | None = None
+    model: CandidateScorer,
+    arenas: Sequence[Arena],
+    progress: Progress | None = None,
+    every: int = 1,
 ) -> NDArray[np.float64]:
-    """(tasks, 4): EM, F1, searches and evidence recall of the best-scored actions."""
-    now = roots([(arena, i) for arena in arenas for i in range(len(arena))], progress)
+    """(tasks, 4): EM, F1, searches and evidence recall of the best-scored actions, in every task,
+    or every fifth, …"""
+    now = roots([(arena, i) for arena in arenas for i in range(0, len(arena), every)], progress)
     out = np.zeros((len(now), 4))
     active = list(range(len(now)))
     while active:

@@ -39,6 +39,10 @@ from .encoder import Progress
 from .scorer import CandidateScorer, segment_log_softmax, stack
 from .tree import Floats, Tree, action_values, choose_search, enumerated_advantages
 
+FEW = 60
+"""Development questions, about, that are asked before the first update: an agent that has learnt
+nothing searches as long as it may, and what only it sees would have to be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class CandidateTrainConfig:
@@ -361,7 +365,8 @@ class CandidateTrainer:
             return
         watch = _watch(report) if done == 0 else None
         mean = self.mean.eval()
-        scores = play_greedily(mean, self.dev, watch)
+        every = 1 if self.updates else max(1, sum(map(len, self.dev)) // FEW)
+        scores = play_greedily(mean, self.dev, watch, every)
         seconds = 0.0 if started is None else time.monotonic() - started
         point = GreedyPoint(self.episodes, seconds, *(float(x) for x in scores.mean(0)))
         self.curve.append(point)

@@ -1,8 +1,9 @@
 """Pages of a world that a language model words anew.
 
 A rewritten page is kept only where the page's names and every fact are found again, as values and
-dates are written, and where it has no name and no number that the page has not: what the world
-proves still holds of it.
+dates are written, and where it has no name and no number that the page has not; beside a fact, in a
+sentence that the page has not, none but the facts'. Two facts of one kind that change places are
+not noticed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _RETRIES = 2
 _LONGEST = 5
 """Most characters that are read, as a multiple of a page's, which counts as 1,000 at least."""
 _WORD = re.compile(r"\w+")
+_SENTENCE = re.compile(r"\S.*?(?:[.!?][\"')\]]*(?=\s)|$)")
 _BEGINS = re.compile(r"(?:^|[.!?][\"')\]]*\s+)[\"'(\[]*$")
 _Spans = dict[int, tuple[int, int]]
 """Places where a page states its facts, by their numbers."""
@@ -110,7 +112,7 @@ def _found(
     if not all(_places(text, name) for name in names if name):
         return {}, "lacks the page's name"
     again: _Spans = {}
-    allowed = {*_WORD.findall(before.lower())}
+    proved: list[str] = [*names]
     # Longest first: the year of a date is no other fact's
     for number, (start, end) in sorted(spans.items(), key=lambda s: s[1][0] - s[1][1]):
         fact, written = world.fact(number), before[start:end]
@@ -124,12 +126,20 @@ def _found(
         if not places:
             return {}, "lacks a fact"
         again[number] = places[0]
-        allowed.update(_WORD.findall(" ".join(forms).lower()))
-    for match in _WORD.finditer(text):
-        word = match[0]
-        named = word[0].isupper() and not _BEGINS.search(text[: match.start()])
-        if (named or word[0].isdigit()) and word.lower() not in allowed:
-            return {}, "names what the page does not"
+        proved += forms
+    of_facts = {*_WORD.findall(" ".join(proved).lower())}
+    allowed = of_facts | {*_WORD.findall(before.lower())}
+    for sentence in _SENTENCE.finditer(text):
+        mixed = sentence[0] not in before and any(form in sentence[0] for form in proved[2:])
+        for match in _WORD.finditer(text, *sentence.span()):
+            word = match[0]
+            named = word[0].isupper() and not _BEGINS.search(text[: match.start()])
+            if not named and not word[0].isdigit():
+                continue
+            if word.lower() not in allowed:
+                return {}, "names what the page does not"
+            if mixed and word.lower() not in of_facts:
+                return {}, "puts another name or number beside a fact"
     return again, ""
 
 

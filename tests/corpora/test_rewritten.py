@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -56,6 +57,24 @@ def test_a_page_that_says_less_or_more_is_refused(rule: Callable[[str], str], re
     assert told.refused.most_common(1)[0][0] == reason
     assert told.refused[reason] > 0.6 * len(PAGES)
     assert [told.corpus[e].text == PAGES[e].text for e in range(400)].count(False) == told.kept
+
+
+def test_nothing_but_facts_stands_in_a_new_sentence_with_a_fact() -> None:
+    """The year of a detail is no year of the album's, though the page has both."""
+
+    def moved(text: str) -> str:
+        first, _, rest = text.partition(". ")
+        years = re.findall(r"\b(?:1[89]|20)\d\d\b", rest)
+        return f"{first}, not in {years[-1]}. {rest}" if years else text
+
+    told = rewritten(PAGES, WORLD, Scripted(moved))
+    assert told.refused["puts another name or number beside a fact"] > 30
+    for fact in range(WORLD.n_facts):
+        (new,) = told.corpus.statements(fact)
+        text = told.corpus[new.passage].text
+        if year := re.search(r", not in (\d+)\.", text):  # a fact's own
+            facts = told.corpus.stated_in(new.passage)
+            assert any(year[1] in text[s.start : s.end] for s in facts)
 
 
 def test_two_facts_of_one_name_need_two_mentions() -> None:

@@ -9,8 +9,8 @@ searchgym_agents.macros.policy:MacroAgent -s agent.weights=FILE`` plays with the
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,9 @@ import gymnasium as gym
 
 from searchgym.envs.registration import env_id
 from searchgym.evaluation import evaluate
-from searchgym.storage.files import read_json, write_whole
 
+from .curves import began, keep
 from .policy import SHAPED, MacroAgent, train
-
-CURVES = Path(__file__).with_name("curves.json")
-"""Environment → what was measured of its trainings."""
 
 
 def main() -> None:
@@ -34,6 +31,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--tasks", type=int, default=16, help="tasks of an update, of 8 episodes")
+    parser.add_argument("--rate", type=float, default=0.5, help="rate of learning")
     parser.add_argument("--questions", type=int, default=150)
     parser.add_argument("--out", type=Path, default=Path("runs/macros"))
     parser.add_argument("--write", action="store_true", help="keep the curves in the package")
@@ -43,22 +41,25 @@ def main() -> None:
     paid = {"reward": SHAPED[family]} if family in SHAPED else {}
     env: Any = gym.make(env_id(args.env), split="train", **paid).unwrapped
 
+    for each in (env, test):  # the same code gives the same result
+        if tool := each.toolbox.tools.get("python"):
+            tool.run_code = cache(tool.run_code)
+
     def tested(agent: MacroAgent) -> list[float]:
         result = evaluate(agent, test, tasks=test.tasks[: args.questions])
         metric = "reward" if result.metric == "reward" else "em"
         return [round(float(x), 4) for x in result.means[metric][:3]]
 
     start = MacroAgent(family, seed=0)  # without weights, draws uniformly
-    made: dict[str, Any] = {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "questions": min(args.questions, len(test.tasks)), "tasks": args.tasks,
-        "uniform": tested(start), "seeds": {},
-    }  # fmt: skip
+    questions = min(args.questions, len(test.tasks))
+    made = began(questions, args.tasks * 8, tested(start)[0])
     print(json.dumps({"env": args.env, **made}), flush=True)
     for seed in args.seeds:
         one: dict[str, list[Any]] = {"train": [], "test": []}
         made["seeds"][str(seed)] = one
-        for agent, figures in train(env, seed, updates=args.updates, tasks=args.tasks):
+        for agent, figures in train(
+            env, seed, updates=args.updates, tasks=args.tasks, rate=args.rate
+        ):
             one["train"].append(round(figures["em" if paid else "reward"], 4))
             shown = {"env": args.env, "seed": seed, **figures}
             if figures["update"] % args.every == 0 or figures["update"] == args.updates:
@@ -67,8 +68,7 @@ def main() -> None:
             print(json.dumps(shown), flush=True)
         agent.save(args.out / f"{args.env}-{seed}.json")
         if args.write:
-            kept = read_json(CURVES) if CURVES.exists() else {}
-            write_whole(CURVES, json.dumps({**kept, args.env: made}, indent=1) + "\n")
+            keep(args.env, made)
 
 
 if __name__ == "__main__":

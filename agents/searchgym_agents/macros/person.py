@@ -52,15 +52,15 @@ def read_person(request: TurnRequest) -> Reading:
     marks = [[_mark(noun, w), _mark("", w)] for w in words]
     fitting = np.array([[w in question] for w in words], dtype=np.float64)
     things = Slot("about", words, fitting, np.array(marks))
-    macros = [
-        Macro("give up", Answer("unknown")),
-        Macro("ask", lambda w: Call("ask_user", {"question": _ask(w)}),
-              lambda: [things]),
-    ]  # fmt: skip
+    macros = []
+    if request.turns_left > 2:  # time to search and to answer is left
+        macros.append(
+            Macro("ask", lambda w: Call("ask_user", {"question": _ask(w)}), lambda: [things])
+        )
     queries = {"search": thing, "search name": name, "search told": " ".join([thing, *told])}
-    macros += [
-        Macro(kind, Search((query,))) for kind, query in queries.items() if query not in searched
-    ]
+    if request.turns_left > 1:
+        macros += [Macro(kind, Search((query,))) for kind, query in queries.items()
+                   if query not in searched]  # fmt: skip
     places = {page.id: rank for page, rank in shown}
 
     def about(page: Passage) -> list[float]:
@@ -72,7 +72,7 @@ def read_person(request: TurnRequest) -> Reading:
     if shown:
         read = partial(spans, "answer", question, [page for page, _ in shown], about)
         macros.append(Macro("answer", _said, lambda: [read()]))
-    return Reading(features, macros)
+    return Reading(features, macros or [Macro("give up", Answer("unknown"))])
 
 
 def _ask(words: str) -> str:

@@ -36,6 +36,9 @@ PLACES = 1 << 17
 NUMBERS, MARKS = "numbers of ", "marks of "
 DRAFTS = 16
 """Answers drawn where one with slots is given; each is tried in a fork of the episode."""
+WHOLE = 4
+"""Those of them in which all of several slots are filled; each other fills one, and leaves the
+others empty, so that what it earns is that slot's alone."""
 _NONE = np.zeros(0, np.int64)
 
 
@@ -45,6 +48,7 @@ class Slot(NamedTuple):
     name: str
     """Slots of one name have the same weights."""
     options: Sequence[Any]
+    """The first one leaves it empty, where an answer has several slots."""
     numbers: Floats
     """(N, F) features of the options, about in [-1, 1]."""
     marks: NDArray[np.int64] = np.zeros((1, 0), np.int64)
@@ -103,6 +107,17 @@ class _Choice(NamedTuple):
     slot: Slot | None = None
 
 
+class _Draft(NamedTuple):
+    """A way to fill an answer's slots: the text, the choices, and the slot filled alone."""
+
+    text: str
+    made: Sequence[_Choice] = ()
+    alone: int | None = None
+
+
+_NO_DRAFT = _Draft("")
+
+
 def places_of(features: Sequence[str]) -> NDArray[np.int64]:
     """Hashed places of the features and of their pairs."""
     pairs = [f"{a}&{b}" for a, b in combinations(sorted(features), 2)]
@@ -140,8 +155,8 @@ class MacroAgent:
         """Sums of the squares of slots' gradients so far."""
         self.choices: dict[str, list[_Choice]] | None = None
         """Episode's id → its choices, while they are wanted."""
-        self.drafts: dict[str, list[tuple[str, list[_Choice]]]] = {}
-        """Episode's id → ways to fill the slots of its answer: texts, and choices."""
+        self.drafts: dict[str, list[_Draft]] = {}
+        """Episode's id → ways to fill the slots of its answer."""
 
     def act(self, requests: Sequence[TurnRequest], /) -> list[str]:
         """One action per request."""
@@ -164,8 +179,12 @@ class MacroAgent:
             kept = self.choices.setdefault(request.episode_id, [])
             kept.append(first)
             if slots and isinstance(action, Answer):
-                drafts = [(action, chosen), *(filled() for _ in range(DRAFTS - 1))]
-                self.drafts[request.episode_id] = [(say(each), by) for each, by in drafts]
+                drafts = [_Draft(say(action), chosen)]
+                for number in range(1, DRAFTS):
+                    alone = number % len(slots) if number >= WHOLE and len(slots) > 1 else None
+                    each, by = filled(alone)
+                    drafts.append(_Draft(say(each), by, alone))
+                self.drafts[request.episode_id] = drafts
             else:
                 kept += chosen
         return say(action)
@@ -238,11 +257,14 @@ class MacroAgent:
 
 
 def _filled(
-    macro: Macro, slots: Sequence[Slot], of: Sequence[Floats], rng: np.random.Generator | None
-) -> tuple[Action, list[_Choice]]:
-    """The action of a macro-action, its slots filled by their shares."""
-    drawn = [_draw(shares, rng) for shares in of]
-    chosen = [_Choice((), _NONE, *each) for each in zip(drawn, of, slots, strict=True)]
+    macro: Macro, slots: Sequence[Slot], of: Sequence[Floats], rng: np.random.Generator | None,
+    alone: int | None = None,
+) -> tuple[Action, list[_Choice]]:  # fmt: skip
+    """The action of a macro-action, its slots, or the one of a number alone, filled by their
+    shares; and the choices made."""
+    some = [i for i in range(len(slots)) if alone in (None, i)]
+    drawn = [_draw(shares, rng) if i in some else 0 for i, shares in enumerate(of)]
+    chosen = [_Choice((), _NONE, drawn[i], of[i], slots[i]) for i in some]
     if not callable(macro.action):
         return macro.action, chosen
     return macro.action(*(slot.options[i] for slot, i in zip(slots, drawn, strict=True))), chosen
@@ -286,15 +308,20 @@ def train(
         agent.choices, agent.drafts = {}, {}
         run_episodes(episodes, agent, env.toolbox)
         tried = {e.config.episode_id: _tried(e, agent.drafts) for e in episodes}
-        paid = np.array([tried[e.config.episode_id].mean() for e in episodes]).reshape(-1, group)
-        advantage = (paid - paid.mean(1, keepdims=True)) * group / (group - 1)
         ids = [e.config.episode_id for e in episodes]
+        whole = [[d.alone is None for d in agent.drafts.get(i, (_NO_DRAFT,))] for i in ids]
+        paid = np.array([tried[i][of].mean() for i, of in zip(ids, whole, strict=True)])
+        paid = paid.reshape(-1, group)
+        advantage = (paid - paid.mean(1, keepdims=True)) * group / (group - 1)
         learnt = [
             (agent.choices[i], a) for i, a in zip(ids, advantage.ravel().tolist(), strict=True)
         ]
         for i, drafts in agent.drafts.items():
-            apart = (tried[i] - tried[i].mean()) / (DRAFTS - 1)
-            learnt += [(by, a) for (_, by), a in zip(drafts, apart.tolist(), strict=True)]
+            alike = np.array([-1 if d.alone is None else d.alone for d in drafts])
+            for kind in np.unique(alike):
+                (here,) = np.nonzero(alike == kind)
+                apart = (tried[i][here] - tried[i][here].mean()) / max(1, len(here) - 1)
+                learnt += [(drafts[n].made, a) for n, a in zip(here, apart.tolist(), strict=True)]
         agent.learn(learnt, len(episodes), rate * (1 - update / updates), entropy)
         agent.choices = None
         right = [outcome.em for e in episodes if (outcome := e.outcome())]
@@ -302,11 +329,11 @@ def train(
                       "reward": float(paid.mean()), "em": float(np.mean(right))}  # fmt: skip
 
 
-def _tried(episode: Episode, drafts: Mapping[str, Sequence[tuple[str, Any]]]) -> Floats:
+def _tried(episode: Episode, drafts: Mapping[str, Sequence[_Draft]]) -> Floats:
     """(DRAFTS,) what an episode earns by each draft of its answer; (1,) where it had none."""
     rewards = [sum(turn.reward for turn in episode.turns)]
-    for text, _ in [*drafts.get(episode.config.episode_id, ())][1:]:
+    for draft in drafts.get(episode.config.episode_id, ())[1:]:
         other = episode.fork(at=len(episode.turns) - 1)
-        other.act(text)
+        other.act(draft.text)
         rewards.append(sum(turn.reward for turn in other.turns))
     return np.array(rewards)

@@ -56,8 +56,7 @@ def read_sums(request: TurnRequest) -> Reading:
         f"members {bool(members)}", f"rest {bool(rest)}",
         *(f"says {stem}" for stem in sorted(told)),
     ]  # fmt: skip
-    macros = [Macro("give up", Answer("unknown"))]
-    macros += [Macro("search name", Search((n,))) for n in names if n not in searched][:1]
+    macros = [Macro("search name", Search((n,))) for n in names if n not in searched][:1]
     if lists and not members and len(searched) >= len(names):
         macros.append(Macro("search list", lambda names: Search((names[0],)), lambda: [lists]))
     if rest and request.turns_left > 3:
@@ -72,7 +71,7 @@ def read_sums(request: TurnRequest) -> Reading:
         if len(shown) > 1:
             values = partial(_slots, seen, shown, "mean")
             macros += [Macro("mean", _mean, values), Macro("total", _total, values)]
-    return Reading(features, macros)
+    return Reading(features, macros or [Macro("give up", Answer("unknown"))])
 
 
 def _slots(seen: History, found: Sequence[Passage], kind: str) -> list[Slot]:
@@ -82,10 +81,11 @@ def _slots(seen: History, found: Sequence[Passage], kind: str) -> list[Slot]:
     made = []
     for page in found:
         slot = spans(name, seen.question, [page], lambda _: [1.0], kinds)
-        kept: dict[Any, NDArray[np.float64]] = {0: slot.numbers[0]}  # no date, and no number
+        kept: dict[Any, NDArray[np.float64]] = {}
         for each, row in zip(slot.options[1:], slot.numbers[1:], strict=True):
             if v := value(each):
                 kept[v] = np.maximum(kept[v], row) if v in kept else row
+        kept = kept or {0: slot.numbers[0]}  # no date, and no number
         made.append(Slot(name, [*kept], np.stack([*kept.values()])))
     return made
 

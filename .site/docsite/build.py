@@ -27,7 +27,7 @@ from searchgym.rl.recipe_files import recipe_files
 from searchgym_agents.law import law
 from searchgym_agents.speedrun import record as speedrun
 
-from . import api, collapse, contents, laboratory, leaderboard, notebooks
+from . import api, collapse, contents, laboratory, leaderboard, learning_curves, notebooks
 from .links import broken
 from .scores import WEIGHTS
 
@@ -81,6 +81,8 @@ class DocsFolder:
             path = Path("index.md")
         elif path.suffix == ".ipynb":
             path = path.with_suffix(".md")
+        elif path.is_relative_to(PAGES):
+            path = path.relative_to(PAGES)
         elif path.suffix != ".md" and (ROOT / path).is_file():
             self.linked.add(path)
             path = path if path.suffix in PICTURES else Path(f"{path}.md")
@@ -132,6 +134,8 @@ def environment_of_templates() -> Any:
         "leaderboard": leaderboard.markdown,
         "collapse": collapse.page,
         "laboratory": laboratory.tables,
+        "learning": learning_curves.page,
+        "learning_title": learning_curves.title(),
         "lab_heads": laboratory.heads(),
         "law": law.stored_results,
         "speedrun": speedrun,

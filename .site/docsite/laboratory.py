@@ -13,7 +13,7 @@ from searchgym_agents.lab.orderings.verdicts import VERDICTS
 from searchgym_agents.lab.results import load, stored
 from searchgym_agents.law import law
 
-from . import collapse, lab_figures
+from . import collapse, lab_figures, learning_curves
 
 
 @cache
@@ -77,7 +77,7 @@ def tables() -> dict[str, Any]:
 
 
 def draw(folder: Path) -> None:
-    """Write every figure, light and dark, into the subfolders ``lab`` and ``law``."""
+    """Write every figure, light and dark, into subfolders."""
     figures = [
         ("lab", made(result))
         for made, result in (
@@ -89,6 +89,7 @@ def draw(folder: Path) -> None:
         figures.append(("law", law.figure(law.played(result), result["finding"])))
     if (made := collapse.result()) is not None:
         figures.append(("collapse", collapse.figure(made)))
+    figures.append(("learning", learning_curves.figure()))
     for name, figure in figures:
         (folder / name).mkdir(parents=True, exist_ok=True)
         for scheme in ("light", "dark"):

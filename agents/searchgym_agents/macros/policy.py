@@ -313,7 +313,7 @@ def train(
         paid = np.array([tried[i][of].mean() for i, of in zip(ids, whole, strict=True)])
         paid = paid.reshape(-1, group)
         advantage = (paid - paid.mean(1, keepdims=True)) * group / (group - 1)
-        learnt = [
+        learnt: list[tuple[Sequence[_Choice], float]] = [
             (agent.choices[i], a) for i, a in zip(ids, advantage.ravel().tolist(), strict=True)
         ]
         for i, drafts in agent.drafts.items():

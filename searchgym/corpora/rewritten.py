@@ -33,6 +33,8 @@ _RETRIES = 2
 _LONGEST = 5
 """Most characters that are read, as a multiple of a page's, which counts as 1,000 at least."""
 _WORD = re.compile(r"\w+")
+_SIGN = re.compile(r"[^\w\s.,;:!?'\"’“”()–—-]")
+"""Markup, the tags of an agent's calls among it."""
 _SENTENCE = re.compile(r"\S.*?(?:[.!?][\"')\]]*(?=\s)|$)")
 _BEGINS = re.compile(r"(?:^|[.!?][\"')\]]*\s+)[\"'(\[]*$")
 _Spans = dict[int, tuple[int, int]]
@@ -108,6 +110,8 @@ def _found(
         return {}, "says nothing else"
     if len(text) > _LONGEST * max(len(before), 1000):
         return {}, "is far longer"
+    if {*_SIGN.findall(text)} - {*before}:
+        return {}, "has signs that are no prose"
     names = (world.names[entity], world.alias_of[entity])
     if not all(_places(text, name) for name in names if name):
         return {}, "lacks the page's name"

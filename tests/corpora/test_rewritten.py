@@ -46,6 +46,8 @@ def test_facts_of_a_rewritten_page_stand_where_it_says() -> None:
         (lambda text: "", "says nothing else"),
         (lambda text: text, "says nothing else"),
         (lambda text: f"{text} {'And so on. ' * 1000}", "is far longer"),
+        (lambda text: f"<search> {text} </search>", "has signs that are no prose"),
+        (lambda text: text.replace(".", ".\n# More", 1), "has signs that are no prose"),
         (lambda text: "It is a place.", "lacks the page's name"),
         (lambda text: text.rsplit(" ", len(text.split()) // 2)[0] + ".", "lacks a fact"),
         (lambda text: f"{text} It closed in 1803.", "names what the page does not"),

@@ -1,4 +1,4 @@
-"""Registered losses as functions of tensors, for tests of their numbers."""
+"""Registered losses and advantages as functions of tensors, for tests of their numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from searchgym.rl.ops.tokens import masked
 from searchgym.rl.slots.batch import Batch, Estimate, Mean, Output
 from searchgym.rl.slots.protocols import make
+
+KNOWN = {f.name for f in fields(Batch)}
 
 
 def batch_of(mask: Tensor, **given: Any) -> Batch:
@@ -25,14 +28,13 @@ def batch_of(mask: Tensor, **given: Any) -> Batch:
 def loss_of(use: str, *reads: str) -> Any:
     """``loss(logp, *reads, mask, **options)`` → (loss, statistics). ``reads`` and those options
     that a batch has are its fields, others the loss's, and ``norm`` that of the whole batch."""
-    known = {f.name for f in fields(Batch)}
 
     def loss(
         logp: Tensor, *values: Any, norm: float | None = None, tokens: float | None = None,
         sequences: float | None = None, clip_scale: Tensor | None = None, **options: Any,
     ) -> tuple[Tensor, dict[str, float]]:  # fmt: skip
         given = dict(zip((*reads, "mask"), values, strict=True))
-        given |= {name: options.pop(name) for name in known & set(options)}
+        given |= {name: options.pop(name) for name in KNOWN & set(options)}
         if "adv" in given:
             given["credit"] = Estimate(given.pop("adv"), clip_scale)
         batch = batch_of(**given)
@@ -48,6 +50,18 @@ def loss_of(use: str, *reads: str) -> Any:
         return value, means
 
     return loss
+
+
+def estimate(use: Any, mask: Tensor, **options: Any) -> Estimate:
+    """What an estimator gives for a batch of these tensors; options as in :func:`loss_of`. The
+    rewards are those of the turns, where they alone are given."""
+    given = {name: options.pop(name) for name in KNOWN & set(options)}
+    if "turn_reward" in given:
+        given.setdefault("reward", masked(given["turn_reward"], mask).sum(1).detach())
+    if options:
+        use = {"use": use, **options}
+    made: Estimate = make("advantage", use).estimate(batch_of(mask, **given), {})
+    return made
 
 
 reinforce_loss = loss_of("reinforce", "adv")

@@ -7,23 +7,17 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from searchgym.rl.advantages.distillation import distillation_advantages
 from searchgym.rl.advantages.group_relative import (
     dr_grpo_advantages,
     grpo_advantages,
-    reinforce_pp_baseline_advantages,
     rloo_advantages,
 )
-from searchgym.rl.advantages.reinforce import (
-    RunningMean,
-    reinforce_advantages,
-    reinforce_pp_advantages,
-    remax_advantages,
-)
+from searchgym.rl.advantages.reinforce import RunningMean
 from searchgym.rl.ops.tokens import at_last_token, moments, whiten
 from searchgym.rl.ops.turns import reward_to_go
 from searchgym_agents.methods.igpo import grpo_step_advantages
 from searchgym_agents.methods.opo import opo_advantages
+from tests.rl.kernels import estimate
 
 NAN = float("nan")
 ONE_WINNER = torch.tensor([1.0, 0, 0, 0])
@@ -162,7 +156,9 @@ STEPS = torch.tensor([[0.0, 1, NAN, 2], [4, NAN, NAN, NAN]])
 
 
 def test_reinforce():
-    assert reinforce_advantages(torch.tensor([1.0, NAN]), 0.25).tolist() == [0.75, 0]
+    how = {"use": "reinforce", "baseline": 0.25}
+    got = estimate(how, MASK, reward=torch.tensor([1.0, NAN]))
+    assert got.adv.tolist() == [0.75, 0]
 
 
 def test_a_running_mean_knows_only_the_past():
@@ -187,36 +183,33 @@ def test_a_running_mean_knows_only_the_past():
 
 def test_reinforce_pp():
     kl = torch.tensor([[0.5, -1, NAN, 0], [1, NAN, NAN, NAN]])
-    got = reinforce_pp_advantages(STEPS, MASK, kl=kl, beta=0.1)
+    how = {"old_logp": kl, "ref_logp": torch.zeros(2, 4), "beta": 0.1}
+    got = estimate("reinforce_pp", MASK, turn_reward=STEPS, **how).adv
     shaped = torch.tensor([[-0.05, 1.1, 0, 2], [3.9, 0, 0, 0]])
     torch.testing.assert_close(got, whiten(reward_to_go(shaped, MASK), MASK))
     assert float(moments(got, MASK)[1]) == pytest.approx(1, abs=1e-5)
-    tripled = reinforce_pp_advantages(3 * STEPS, MASK)
-    torch.testing.assert_close(tripled, reinforce_pp_advantages(STEPS, MASK))
-    with pytest.raises(ValueError, match="go together"):
-        reinforce_pp_advantages(STEPS, MASK, beta=0.1)
+    once, tripled = (estimate("reinforce_pp", MASK, turn_reward=k * STEPS).adv for k in (1, 3))
+    torch.testing.assert_close(tripled, once)
 
 
 def test_reinforce_pp_baseline():
     reward, group = torch.tensor([1.0, 0, 0.5, NAN]), torch.tensor([0, 0, 1, 1])
     mask = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
-    got = reinforce_pp_baseline_advantages(reward, group, mask)
+    got = estimate("reinforce_pp_baseline", mask, reward=reward, group=group).adv
     plain = torch.tensor([[0.5, 0.5, 0.5], [-0.5, 0, 0], [0, 0, 0], [0, 0, 0]])
     counted = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
     torch.testing.assert_close(got, whiten(plain, counted))
     assert got[3].tolist() == [0, 0, 0]
-    equal = reinforce_pp_baseline_advantages(torch.ones(4), group, mask)
+    equal = estimate("reinforce_pp_baseline", mask, reward=torch.ones(4), group=group).adv
     assert equal.abs().sum() == 0
-    with pytest.raises(ValueError, match=r"expected reward \(B,\)"):
-        reinforce_pp_baseline_advantages(reward[:2], group[:2], mask)
 
 
 def test_remax():
-    reward = at_last_token(torch.tensor([1.0, 0.5]), MASK)
-    got = remax_advantages(reward, torch.tensor([0.4, NAN]), MASK)
+    paid = torch.tensor([1.0, 0.5])
+    got = estimate("remax", MASK, reward=paid, baseline=torch.tensor([0.4, NAN])).adv
     torch.testing.assert_close(got, torch.tensor([[0.6, 0.6, 0, 0.6], [0, 0, 0, 0]]))
-    shaped = reward - 0.1 * MASK  # a penalty of .1 on each of three tokens
-    got = remax_advantages(shaped, torch.tensor([0.4, 0.0]), MASK)
+    shaped = at_last_token(paid, MASK) - 0.1 * MASK  # a penalty of .1 on each of three tokens
+    got = estimate("remax", MASK, turn_reward=shaped, baseline=torch.tensor([0.4, 0.0])).adv
     torch.testing.assert_close(got, torch.tensor([[0.3, 0.4, 0, 0.5], [0.4, 0, 0, 0]]))
 
 
@@ -237,12 +230,11 @@ def test_process_rewards_are_normalised_together_and_summed():
 def test_distillation():
     student = torch.tensor([[-1.0, -2, NAN, -0.5], [-1, NAN, NAN, NAN]])
     teacher = torch.tensor([[-1.5, -1, NAN, -0.5], [-3, NAN, NAN, NAN]])
-    alone = distillation_advantages(student, teacher, MASK)
+    both = {"old_logp": student, "teacher_logp": teacher}
+    alone = estimate("distillation", MASK, **both).adv
     torch.testing.assert_close(alone, torch.tensor([[-0.5, 1, 0, 0], [-2, 0, 0, 0]]))
-    adv = torch.tensor([1.0, -1.0])
-    same = distillation_advantages(student, student, MASK, adv=adv)
+    over = {"base": {"use": "reinforce", "baseline": 0.0}, "reward": torch.tensor([1.0, -1.0])}
+    same = estimate("distillation", MASK, **{**both, "teacher_logp": student}, **over).adv
     assert same.tolist() == [[1, 1, 0, 1], [-1, 0, 0, 0]]
-    failed = distillation_advantages(
-        student, teacher, MASK, coef=0.05, adv=adv, gate=torch.tensor([False, True])
-    )
+    failed = estimate("distillation", MASK, **both, **over, weight=0.05, gate="failed").adv
     torch.testing.assert_close(failed, torch.tensor([[1, 1, 0, 1], [-1.1, 0, 0, 0]]))

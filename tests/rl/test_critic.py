@@ -10,7 +10,6 @@ import torch
 
 from searchgym.errors import CardError, EngineError
 from searchgym.policies import Lora
-from searchgym.rl.advantages.ppo import ppo_advantages, turn_ppo_advantages
 from searchgym.rl.critics import CRITICS, Critic, TurnCritic, ValueModel, check_critic, make_critic
 from searchgym.rl.launch import Plan
 from searchgym.rl.recipe import Recipe
@@ -308,9 +307,11 @@ def test_a_value_per_turn_makes_gae_over_tokens_gae_over_turns() -> None:
     assert not torch.equal(value, plain)
     for line, turn, keep in zip(value, batch.turn, batch.mask, strict=True):
         assert all(len(line[keep & (turn == k)].unique()) == 1 for k in turn[keep].unique())
-    reward = batch.token_reward()
-    by_token, _ = ppo_advantages(reward, value, batch.mask)
-    by_turn, _ = turn_ppo_advantages(reward, value, batch.turn, batch.mask)
+    batch.value = value
+    by_token, by_turn = (
+        make("advantage", {"use": "ppo", "level": level}).estimate(batch, {}).adv
+        for level in ("token", "turn")
+    )
     torch.testing.assert_close(by_token, by_turn, atol=1e-5, rtol=1e-4)
     assert torch.equal(critic.asked(batch), starts)
     batch.credit = Estimate(by_turn, value_mask=batch.mask & ~starts)

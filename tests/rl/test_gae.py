@@ -3,11 +3,6 @@
 import pytest
 import torch
 
-from searchgym.rl.advantages.ppo import (
-    bi_level_ppo_advantages,
-    ppo_advantages,
-    turn_ppo_advantages,
-)
 from searchgym.rl.ops.tokens import moments
 from searchgym.rl.ops.turns import (
     bi_level_gae,
@@ -19,6 +14,7 @@ from searchgym.rl.ops.turns import (
     turn_gae,
     turn_starts,
 )
+from tests.rl.kernels import estimate
 
 NAN = float("nan")
 MASK = torch.tensor([[1, 1, 0, 1, 1]])
@@ -139,11 +135,9 @@ def test_ppo_advantages_are_whitened(method):
     draw = torch.Generator().manual_seed(0)
     reward, value = torch.randn(4, 6, generator=draw), torch.randn(4, 6, generator=draw)
     mask, turn = TURN_MASK.expand(4, 6), TURN.expand(4, 6)
-    adv, returns = {
-        "token": lambda: ppo_advantages(reward, value, mask, lam=0.95),
-        "turn": lambda: turn_ppo_advantages(reward, value, turn, mask, lam=0.95),
-        "bi-level": lambda: bi_level_ppo_advantages(reward, value, turn, mask, lam=0.95),
-    }[method]()
+    given = {"turn_reward": reward, "value": value, "turn": turn}
+    made = estimate("ppo", mask, **given, level=method, lam=0.95)
+    adv, returns = made.adv, made.returns
     mean, var = moments(adv, mask)
     assert float(mean) == pytest.approx(0, abs=1e-5)
     assert float(var) == pytest.approx(1, abs=1e-5)

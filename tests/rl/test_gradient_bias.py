@@ -9,15 +9,13 @@ import itertools
 import pytest
 import torch
 
-from searchgym.rl.advantages.distillation import distillation_advantages
 from searchgym.rl.advantages.group_relative import (
     dr_grpo_advantages,
     grpo_advantages,
     rloo_advantages,
 )
-from searchgym.rl.advantages.reinforce import reinforce_advantages, remax_advantages
 from searchgym_agents.methods.opo import opo_advantages
-from tests.rl.kernels import cispo_loss, gspo_loss, ppo_loss, reinforce_loss
+from tests.rl.kernels import cispo_loss, estimate, gspo_loss, ppo_loss, reinforce_loss
 
 P = 0.3
 TRUTH = P * (1 - P)
@@ -42,15 +40,20 @@ def expected_gradient(advantages, size, loss=reinforce_loss):
 def greedy_baseline(reward, group):
     """ReMax: the greedy arm is the second, which earns 0."""
     one = torch.ones(len(reward), 1)
-    return remax_advantages(reward[:, None], torch.zeros_like(reward), one)
+    return estimate("remax", one, reward=reward, baseline=torch.zeros_like(reward)).adv
+
+
+def reinforce(baseline):
+    how = {"use": "reinforce", "baseline": baseline}
+    return lambda reward, _: estimate(how, torch.ones(len(reward), 1), reward=reward).adv
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 @pytest.mark.parametrize(
     "advantages",
     [
-        lambda r, g: reinforce_advantages(r),
-        lambda r, g: reinforce_advantages(r, baseline=0.45),
+        reinforce(0.0),
+        reinforce(0.45),
         rloo_advantages,
         greedy_baseline,
     ],
@@ -127,7 +130,8 @@ def test_distillation_descends_the_kl():
     odds, mask = student.exp().detach(), torch.ones(5, 1)
     kl = (student.exp() * (student - teacher)).sum()
     true, kl = torch.autograd.grad(kl, logits, retain_graph=True)[0], float(kl.detach())
-    adv = distillation_advantages(student[:, None], teacher[:, None], mask)
+    both = {"old_logp": student[:, None], "teacher_logp": teacher[:, None]}
+    adv = estimate("distillation", mask, **both).adv
     assert float((odds[:, None] * adv).sum()) == pytest.approx(-kl)
     assert kl > 0.1
     loss, _ = reinforce_loss(student[:, None], odds[:, None] * adv, mask)
@@ -157,7 +161,8 @@ def test_distillation_of_texts_needs_the_later_tokens():
     (held,) = torch.autograd.grad((visits * kl_by_state).sum(), student, retain_graph=True)
 
     def update(to_go):
-        adv = distillation_advantages(mine, theirs, mask, to_go=to_go)
+        both = {"old_logp": mine, "teacher_logp": theirs}
+        adv = estimate("distillation", mask, **both, to_go=to_go).adv
         total = (odds.detach()[:, None] * adv * mine).sum()
         return torch.autograd.grad(total, student, retain_graph=True)[0]
 

@@ -11,23 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searchgym.rl.advantages.distillation import distillation_advantages
-from searchgym.rl.advantages.group_relative import reinforce_pp_baseline_advantages
-from searchgym.rl.advantages.ppo import (
-    bi_level_ppo_advantages,
-    ppo_advantages,
-    turn_ppo_advantages,
-)
-from searchgym.rl.advantages.reinforce import reinforce_pp_advantages, remax_advantages
 from searchgym.rl.critics import value_loss
 from searchgym.rl.losses.likelihood import dpo_loss
-from searchgym.rl.ops.ratios import kl
 from searchgym.rl.ops.turns import turn_ends, turn_starts
 from searchgym_agents.methods.igpo import grpo_step_advantages
 from tests.rl.kernels import (
     cispo_loss,
     decoupled_loss,
     entropy_loss,
+    estimate,
     gspo_loss,
     kimi_loss,
     kl_loss,
@@ -120,24 +112,50 @@ LOSSES = {
     "value": lambda b: value_loss(b.x, b.reward, b.old, b.mask),
     "value-turns": lambda b: value_loss(b.x, b.reward, b.old, turn_starts(b.turn, b.mask)),
 }  # fmt: skip
+
+
+def ppo(b, **options):
+    given = {"turn_reward": b.reward, "value": b.value, "turn": b.turn}
+    return estimate("ppo", b.mask, **given, lam=0.8, **options)
+
+
 TOKEN_ADVANTAGES = {
-    "reinforce++": lambda b: reinforce_pp_advantages(
-        b.reward, b.mask, kl=kl(b.x, b.old, "k1"), beta=0.1, gamma=0.9
+    "reinforce++": lambda b: (
+        estimate(
+            "reinforce_pp",
+            b.mask,
+            turn_reward=b.reward,
+            old_logp=b.x,
+            ref_logp=b.old,
+            beta=0.1,
+            gamma=0.9,
+        ).adv
     ),
-    "remax": lambda b: remax_advantages(b.reward, b.outcome, b.mask),
+    "remax": lambda b: estimate("remax", b.mask, turn_reward=b.reward, baseline=b.outcome).adv,
     "grpo-steps": lambda b: grpo_step_advantages(
         b.reward, turn_ends(b.turn, b.mask), b.group, b.mask
     ),
-    "ppo": lambda b: ppo_advantages(b.reward, b.value, b.mask, gamma=0.9, lam=0.8)[0],
-    "ppo-returns": lambda b: ppo_advantages(b.reward, b.value, b.mask, gamma=0.9, lam=0.8)[1],
-    "turn-ppo": lambda b: turn_ppo_advantages(b.reward, b.value, b.turn, b.mask, lam=0.8)[0],
-    "bi-level": lambda b: bi_level_ppo_advantages(b.reward, b.value, b.turn, b.mask, lam=0.8)[0],
-    "distillation": lambda b: distillation_advantages(
-        b.x, b.old, b.mask, adv=b.adv, gate=b.outcome > 0
+    "ppo": lambda b: ppo(b, gamma=0.9).adv,
+    "ppo-returns": lambda b: ppo(b, gamma=0.9).returns,
+    "turn-ppo": lambda b: ppo(b, level="turn").adv,
+    "bi-level": lambda b: ppo(b, level="bi-level").adv,
+    "distillation": lambda b: (
+        estimate(
+            "distillation",
+            b.mask,
+            old_logp=b.x,
+            teacher_logp=b.old,
+            reward=b.outcome,
+            threshold=0.0,
+            base="ones",
+            gate="succeeded",
+        ).adv
     ),
 }
 WHOLE = {
-    "reinforce++-baseline": lambda b: reinforce_pp_baseline_advantages(b.outcome, b.group, b.mask)
+    "reinforce++-baseline": lambda b: (
+        estimate("reinforce_pp_baseline", b.mask, reward=b.outcome, group=b.group).adv
+    )
 }
 """A reward per trajectory counts in its group even if all tokens are masked."""
 

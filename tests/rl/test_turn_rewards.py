@@ -15,8 +15,9 @@ from searchgym.core import Episode
 from searchgym.dialects import get_dialect
 from searchgym.errors import CheckError
 from searchgym.policies import TrainableLM
-from searchgym.rl.advantages.ppo import ppo_advantages
 from searchgym.rl.ops.ratios import kl
+from searchgym.rl.ops.tokens import whiten
+from searchgym.rl.ops.turns import token_gae
 from searchgym.rl.recipe import Recipe
 from searchgym.rl.rewards import added
 from searchgym.rl.slots.batch import Batch, Output
@@ -219,8 +220,8 @@ def test_kl_in_the_reward_reaches_tokens_and_totals() -> None:
     price = 0.1 * torch.where(batch.mask, old - ref, 0.0)
     spec = {"use": "kl_in_reward", "beta": 0.1}
     made = make("advantage", {**spec, "base": "ppo"}).estimate(batch, {})
-    want, returns = ppo_advantages(batch.token_reward() - price, batch.need("value"), batch.mask)
-    torch.testing.assert_close(made.adv, want)
+    want, returns = token_gae(batch.token_reward() - price, batch.need("value"), batch.mask)
+    torch.testing.assert_close(made.adv, whiten(want, batch.mask))
     torch.testing.assert_close(made.returns, returns)
     got = make("advantage", {**spec, "base": "rloo"}).estimate(batch, {}).adv
     left = replace(batch, reward=batch.reward - price.sum(1))

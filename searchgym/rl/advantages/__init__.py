@@ -1,4 +1,4 @@
-"""Advantage estimators, one a file: a pure function and the class over it.
+"""Advantage estimators; of those that compare groups a pure function, too.
 
 Functions take rewards (B,), one per trajectory, with ``group`` (B,) naming each one's task; or
 (B, T), one per token, under a mask (see ``ops``). Advantages are detached and have the shape of

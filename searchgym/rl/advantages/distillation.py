@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from ..ops.ratios import kl
 from ..ops.tokens import masked, spread
@@ -15,42 +14,13 @@ from ..slots.protocols import Coef, Reduction
 from .base import Over
 
 
-def distillation_advantages(
-    logp: Tensor,
-    teacher_logp: Tensor,
-    mask: Tensor,
-    *,
-    coef: float = 1.0,
-    adv: Tensor | None = None,
-    gate: Tensor | None = None,
-    to_go: bool = False,
-) -> Tensor:
-    """(B, T) ``adv - coef · (logp - teacher_logp)``, of each token or ``to_go``.
+class Distillation(Over):
+    """``- weight · (log π - log teacher)`` of each sampled token.
 
     Alone and token by token, the expected gradient of ``-A log π`` is that of the KL(S || T) of
     each next token at the states the student visits, with the visits held fixed. With ``to_go`` a
-    token answers for the sum from itself on, and the gradient is that of KL(S || T) of whole texts.
-
-    Several teachers: call it once per teacher, each with its own ``gate``, handing ``adv`` on.
-    Group normalisation comes before, whitening after.
-
-    Args:
-        logp, teacher_logp, mask: (B, T); ``logp`` is the student's, as sampled.
-        adv: (B,) or (B, T) advantages to add to; None: none.
-        gate: (B,) bool, the trajectories this teacher speaks on (HyperEyes: the failed ones;
-            KEPO: the rewarded ones); None: all.
-        to_go: Sum the differences over all later tokens, too: exact, at a higher variance.
-    """
-    signal = -coef * kl(masked(logp, mask), masked(teacher_logp, mask), "k1").detach()
-    if to_go:
-        signal = reward_to_go(signal, mask)
-    if gate is not None:
-        signal = torch.where(spread(gate, mask), signal, torch.zeros_like(signal))
-    return signal if adv is None else spread(adv, mask) + signal
-
-
-class Distillation(Over):
-    """``- weight · (log π - log teacher)`` of each sampled token.
+    token answers for the sum from itself on, and the gradient is that of KL(S || T) of whole texts,
+    exact at a higher variance.
 
     Args:
         weight: Or ``coef["distillation"]``.
@@ -86,13 +56,10 @@ class Distillation(Over):
         speaks = torch.ones_like(succeeded)
         if self.gate != "all":
             speaks = succeeded if self.gate == "succeeded" else ~succeeded
-        made = distillation_advantages(
-            batch.need("old_logp"),
-            batch.need("teacher_logp"),
-            batch.mask & ~batch.reward.isnan()[:, None],
-            coef=coef.get("distillation", self.weight),
-            adv=None if self.alone else base.adv,
-            gate=speaks,
-            to_go=self.to_go,
-        )
-        return base._replace(adv=made)
+        mask = batch.mask & ~batch.reward.isnan()[:, None]
+        logp, teacher = (masked(batch.need(n), mask) for n in ("old_logp", "teacher_logp"))
+        signal = -coef.get("distillation", self.weight) * kl(logp, teacher, "k1").detach()
+        if self.to_go:
+            signal = reward_to_go(signal, mask)
+        signal = torch.where(spread(speaks, mask), signal, torch.zeros_like(signal))
+        return base._replace(adv=signal if self.alone else spread(base.adv, mask) + signal)

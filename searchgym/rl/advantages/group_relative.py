@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..ops.groups import RewardGroups, Std, checked_std
-from ..ops.tokens import require_batch, spread, whiten
+from ..ops.tokens import spread, whiten
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import AdvantageEstimator
 from .base import Coef, Relative
@@ -71,19 +71,6 @@ class RLOO(Relative):
         return Estimate(rloo_advantages(batch.reward, batch.group))
 
 
-def reinforce_pp_baseline_advantages(reward: Tensor, group: Tensor, mask: Tensor) -> Tensor:
-    """(B, T) R - mean of the group, whitened over the batch's tokens (long ones weigh more).
-
-    Args:
-        reward, group: (B,). mask: (B, T). Unscorable trajectories (NaN) take no part in whitening.
-    """
-    require_batch(mask, reward=reward)
-    groups = RewardGroups(reward, group)
-    adv = groups.advantage(groups.reward - groups.mean[groups.index])
-    counted = (mask > 0) & groups.scored[:, None]
-    return whiten(spread(adv, mask), counted)
-
-
 class ReinforcePPBaseline(AdvantageEstimator):
     """The reward minus its group's mean, whitened over the batch's tokens: so a group of equal
     rewards gets what the batch's mean is away from 0."""
@@ -92,4 +79,7 @@ class ReinforcePPBaseline(AdvantageEstimator):
     invariant = frozenset({"shift", "scale"})
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
-        return Estimate(reinforce_pp_baseline_advantages(batch.reward, batch.group, batch.mask))
+        groups = RewardGroups(batch.reward, batch.group)
+        adv = groups.advantage(groups.reward - groups.mean[groups.index])
+        counted = batch.mask & groups.scored[:, None]
+        return Estimate(whiten(spread(adv, batch.mask), counted))

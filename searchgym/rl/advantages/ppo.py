@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from ..ops.ratios import Estimator, kl
 from ..ops.tokens import masked, whiten
@@ -16,39 +15,9 @@ from ..slots.protocols import AdvantageEstimator, Reduction
 from .base import Coef, Over
 
 
-def ppo_advantages(
-    reward: Tensor, value: Tensor, mask: Tensor, *, gamma: float = 1.0, lam: float = 1.0
-) -> tuple[Tensor, Tensor]:
-    """(adv, returns), (B, T): ``ops.turns.token_gae``, advantages whitened."""
-    adv, returns = token_gae(reward, value, mask, gamma=gamma, lam=lam)
-    return whiten(adv, mask), returns
-
-
-def turn_ppo_advantages(
-    reward: Tensor, value: Tensor, turn: Tensor, mask: Tensor, *, gamma: float = 1.0,
-    lam: float = 1.0,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(adv, returns), (B, T): ``ops.turns.turn_gae``, advantages whitened over tokens.
-
-    Returns stand at the first tokens of turns: the mask for the value loss is ``turn_starts``.
-    """
-    adv, returns = turn_gae(reward, value, turn, mask, gamma=gamma, lam=lam)
-    return whiten(adv, mask), returns
-
-
-def bi_level_ppo_advantages(
-    reward: Tensor, value: Tensor, turn: Tensor, mask: Tensor, *, gamma: float = 1.0,
-    lam: float = 1.0, turn_gamma: float = 0.95,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(adv, returns), (B, T): ``ops.turns.bi_level_gae``, advantages whitened."""
-    adv, returns = bi_level_gae(
-        reward, value, turn, mask, gamma=gamma, lam=lam, turn_gamma=turn_gamma
-    )
-    return whiten(adv, mask), returns
-
-
 class PPO(AdvantageEstimator):
-    """GAE over tokens, over turns, or over turns and then the tokens of each (``"bi-level"``)."""
+    """GAE over tokens, over turns, or over turns and then the tokens of each (``"bi-level"``),
+    whitened over the batch's tokens. The critic is asked at first tokens where a level is turns."""
 
     registered = "ppo"
     requires = frozenset({"value"})
@@ -74,17 +43,15 @@ class PPO(AdvantageEstimator):
         value, gamma, lam = batch.need("value"), self.gamma, self.lam
         asked = mask
         if self.level == "token":
-            adv, returns = ppo_advantages(reward, value, mask, gamma=gamma, lam=lam)
+            adv, returns = token_gae(reward, value, mask, gamma=gamma, lam=lam)
         elif self.level == "turn":
-            adv, returns = turn_ppo_advantages(
-                reward, value, batch.turn, mask, gamma=gamma, lam=lam
-            )
+            adv, returns = turn_gae(reward, value, batch.turn, mask, gamma=gamma, lam=lam)
             asked = turn_starts(batch.turn, mask)
         else:
-            adv, returns = bi_level_ppo_advantages(
+            adv, returns = bi_level_gae(
                 reward, value, batch.turn, mask, gamma=gamma, lam=lam, turn_gamma=self.turn_gamma
             )
-        return Estimate(adv, returns=returns, value_mask=asked)
+        return Estimate(whiten(adv, mask), returns=returns, value_mask=asked)
 
 
 class KLInReward(Over):

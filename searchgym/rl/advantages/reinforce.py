@@ -11,18 +11,11 @@ import torch
 from torch import Tensor
 
 from ...objects import Remembering
-from ..ops.ratios import kl as kl_estimate
-from ..ops.tokens import masked, require_rows, spread, whiten
+from ..ops.ratios import kl
+from ..ops.tokens import masked, spread, whiten
 from ..ops.turns import reward_to_go
 from ..slots.batch import Batch, Estimate
 from ..slots.protocols import AdvantageEstimator, Coef
-
-
-def reinforce_advantages(reward: Tensor, baseline: float = 0.0) -> Tensor:
-    """(B,) R - ``baseline``; 0 where R is NaN. Any constant baseline leaves it unbiased."""
-    require_rows(reward=reward)
-    adv = reward.detach() - baseline
-    return torch.where(torch.isnan(adv), torch.zeros_like(adv), adv)
 
 
 @dataclass(slots=True)
@@ -73,43 +66,20 @@ class Reinforce(AdvantageEstimator):
         self.mean = RunningMean(momentum)
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
-        if self.fixed is not None:
-            return Estimate(reinforce_advantages(batch.reward, self.fixed))
-        if not self.mean.count:  # nothing known yet: the batch's own mean, biased this once
-            first = batch.reward[~batch.reward.isnan()]
-            baseline = float(first.mean()) if len(first) else 0.0
-        else:
-            baseline = self.mean.value
-        self.mean.update(batch.reward)
-        return Estimate(reinforce_advantages(batch.reward, baseline))
+        baseline = self.mean.value if self.fixed is None else self.fixed
+        if self.fixed is None:
+            if not self.mean.count:  # nothing known yet: the batch's own mean, biased this once
+                first = batch.reward[~batch.reward.isnan()]
+                baseline = float(first.mean()) if len(first) else 0.0
+            self.mean.update(batch.reward)
+        adv = batch.reward.detach() - baseline
+        return Estimate(torch.where(adv.isnan(), torch.zeros_like(adv), adv))
 
     def state_dict(self) -> dict[str, Any]:
         return dict(self.mean.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.mean.load_state_dict(dict(state))
-
-
-def reinforce_pp_advantages(
-    reward: Tensor,
-    mask: Tensor,
-    *,
-    kl: Tensor | None = None,
-    beta: float = 0.0,
-    gamma: float = 1.0,
-) -> Tensor:
-    """(B, T) the reward to go of ``r_t - beta · kl_t``, whitened over the batch's tokens.
-
-    Args:
-        reward, mask: (B, T).
-        kl: (B, T) estimates to the reference policy (``ops.kl``, "k1"); None: no KL.
-        gamma: discount per unmasked token. Returns are carried through masked tokens.
-    """
-    if (kl is None) != (beta == 0):
-        raise ValueError(f"kl and beta go together, got beta={beta} and kl={kl is not None}")
-    if kl is not None:
-        reward = masked(reward, mask) - beta * masked(kl.detach(), mask)
-    return whiten(reward_to_go(reward, mask, gamma), mask)
 
 
 class ReinforcePP(AdvantageEstimator):
@@ -127,36 +97,25 @@ class ReinforcePP(AdvantageEstimator):
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         beta = 0.0 if self.beta is None else coef.get("beta", self.beta)
         mask = batch.mask & ~batch.reward.isnan()[:, None]
-        penalty = None
+        reward = batch.token_reward()
         if beta:
-            penalty = kl_estimate(batch.need("old_logp"), batch.need("ref_logp"), "k1")
-        made = reinforce_pp_advantages(
-            batch.token_reward(), mask, kl=penalty, beta=beta, gamma=self.gamma
-        )
-        return Estimate(made)
-
-
-def remax_advantages(reward: Tensor, greedy: Tensor, mask: Tensor) -> Tensor:
-    """(B, T) the reward to go minus the greedy rollout's reward.
-
-    Args:
-        reward: (B, T) per token, KL penalties included.
-        greedy: (B,) reward of one greedy rollout of the same task; NaN: unscorable, 0.
-        mask: (B, T).
-    """
-    adv = reward_to_go(reward, mask) - spread(greedy, mask)
-    return masked(torch.where(torch.isnan(adv), torch.zeros_like(adv), adv), mask)
+            penalty = kl(batch.need("old_logp"), batch.need("ref_logp"), "k1").detach()
+            reward = reward - beta * masked(penalty, mask)
+        return Estimate(whiten(reward_to_go(reward, mask, self.gamma), mask))
 
 
 class ReMax(AdvantageEstimator):
-    """Needs ``{use = "chains", greedy_twin = true}``."""
+    """The reward to go minus the reward of a greedy rollout of the same task. Needs ``{use =
+    "chains", greedy_twin = true}``."""
 
     registered = "remax"
     requires = frozenset({"baseline"})
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         greedy = torch.where(batch.reward.isnan(), batch.reward, batch.need("baseline"))
-        return Estimate(remax_advantages(batch.token_reward(), greedy, batch.mask))
+        adv = reward_to_go(batch.token_reward(), batch.mask) - spread(greedy, batch.mask)
+        adv = torch.where(adv.isnan(), torch.zeros_like(adv), adv)
+        return Estimate(masked(adv, batch.mask))
 
 
 class Ones(AdvantageEstimator):

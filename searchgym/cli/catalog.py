@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import io
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -22,7 +21,6 @@ from ..errors import CardError, MissingExtraError, SearchGymError, unknown
 from ..objects import load_known
 from ..plugins import Registry, register
 from .agents import contestant
-from .options import Overrides
 from .output import (
     JsonFlag,
     console,
@@ -245,14 +243,9 @@ _NOT_PRINTED = ("id", "kind", "summary", "entry point", "folder", "files", "get"
 @with_examples(
     "searchgym show SearchQA-v0",
     "searchgym show searchgym/NQ-v0 --json",
-    "searchgym show MultiHopQA-v0 --build -s world.entities=2000",
 )
 def show(
     name: Annotated[str, typer.Argument(metavar="ID", help="Any id that 'list' prints.")],
-    build: Annotated[
-        bool, typer.Option("--build", help="Build the environment and show what is in it.")
-    ] = False,
-    settings: Overrides = None,
     example: Annotated[
         bool, typer.Option("--example/--no-example", help="Play an example episode.")
     ] = True,
@@ -260,8 +253,6 @@ def show(
 ) -> None:
     """Show one item: what it is, an example, its expected scores, its options."""
     facts, text = _describe(name)
-    if build:
-        facts |= _built(name, settings)
     if as_json:
         print_json({**facts, "description": text})
         return
@@ -387,20 +378,6 @@ def _environment(name: str) -> tuple[dict[str, Any], str]:
         space = repr(FreeText(MAX_TEXT))
         facts |= {"action space": space, "observation space": space}
     return facts | {"kwargs": dict(spec.kwargs)}, text
-
-
-def _built(name: str, settings: list[str] | None) -> dict[str, Any]:
-    env = make_search_env(name, settings)
-    env.reset(seed=0)
-    return {
-        "passages": len(env.corpus),
-        "corpus digest": env.corpus.digest,
-        "questions": len(env.tasks),
-        "families": dict(Counter(task.family for task in env.tasks)),
-        "engine": env.engine.fingerprint,
-        "a question": env.episode.config.task.question,
-        "oracle": env.oracle(),
-    }
 
 
 # --- an example -----------------------------------------------------------------------------------

@@ -34,9 +34,6 @@ def check(
     everything: Annotated[
         bool, typer.Option("--all", help="Check every environment of the catalogue.")
     ] = False,
-    vector: Annotated[
-        bool, typer.Option("--vector/--no-vector", help="Also compare the vector environment.")
-    ] = True,
     seeds: Annotated[int, typer.Option(min=1, help="Episodes to walk per environment.")] = 5,
     settings: Overrides = None,
     as_json: JsonFlag = False,
@@ -54,7 +51,7 @@ def check(
     rows = []
     with progress("checking", len(names), "environments") as advance:
         for name in names:
-            rows.append(_check(name, seeds, vector, settings, only=not everything))
+            rows.append(_check(name, seeds, settings, only=not everything))
             if not as_json:
                 say(f"{rows[-1]['result']:>7}  {name}  ({rows[-1]['seconds']:.1f} s)")
             advance(1)
@@ -66,9 +63,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _check(
-    name: str, seeds: int, vector: bool, settings: list[str] | None, *, only: bool
-) -> dict[str, Any]:
+def _check(name: str, seeds: int, settings: list[str] | None, *, only: bool) -> dict[str, Any]:
     from ..envs.checker import check_env, check_vector_env
     from ..envs.registration import CARD_FILES
     from ..envs.search import SearchEnv
@@ -80,7 +75,7 @@ def _check(
         env = make(name, settings)
         with redirect_stdout(StringIO()):  # Gymnasium's checker draws in every render mode
             check_env(env, seeds=seeds)
-            if vector and isinstance(env.unwrapped, SearchEnv):
+            if isinstance(env.unwrapped, SearchEnv):
                 check_vector_env(name, **overrides(settings))
         env.close()
     except CheckError as error:

@@ -42,13 +42,6 @@ def compare(
             help="em, f1, searches, …; default: f1, or the reward where no answer is given.",
         ),
     ] = None,
-    cost: Annotated[
-        str,
-        typer.Option(
-            help="Cost that the frontier sets against the metric: searches, "
-            "tokens_in, tokens_out, cost, turns, …"
-        ),
-    ] = "searches",
     despite: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,7 +73,7 @@ def compare(
         options = " ".join(f"--despite {shlex.quote(name)}" for name in error.names)
         raise EvaluationError(f"{error.advice}: {options}") from None
     adjusted = holm([c.p for c in compared])
-    worth = frontier([point(str(i), r.rows, metric, cost) for i, r in enumerate(loaded)])
+    worth = frontier([point(str(i), r.rows, metric) for i, r in enumerate(loaded)])
     best = {p.name for p in worth}
     rows: list[dict[str, Any]] = [
         {
@@ -122,10 +115,10 @@ def compare(
         3, signed=["difference"],
     )  # fmt: skip
     print_results(
-        f"{name} against {label(cost)}, mean [95 % interval]",
+        f"{name} against searches, mean [95 % interval]",
         [
             {
-                "agent": r.agent, name: r.means[metric], label(cost): r.means[cost],
+                "agent": r.agent, name: r.means[metric], "searches": r.means["searches"],
                 "Pareto front": str(i) in best,
             }
             for i, r in enumerate(loaded)

@@ -73,13 +73,12 @@ def _state(row: SetStatus) -> str:
 def get(
     name: SetName,
     data_dir: DataDir = None,
-    revision: Annotated[str, typer.Option(help="Revision of the dataset repository.")] = "main",
 ) -> None:
     """Download a real set into the data directory (needs the extra "hub" and the network)."""
     from ..corpora.data import download
 
     with working(f"downloading {name} …"):
-        folder = download(name, data_dir, revision=revision)
+        folder = download(name, data_dir)
     say(f"{name} is in {folder}")
 
 

@@ -7,38 +7,6 @@ all of them. See :class:`Tool` for how one is written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from ..utils import attach
 
-from .base import Tool, Toolbox, ToolContext, ToolProtocol
-from .decoy import decoys
-from .memory import MemoryTool, notes_of, with_notes
-from .registry import TOOLS, make_tool, make_toolbox
-from .retrieval import AccessTool, SearchTool
-
-if TYPE_CHECKING:
-    from .user import AskUser
-
-__all__ = [
-    "TOOLS",
-    "AccessTool",
-    "AskUser",
-    "MemoryTool",
-    "SearchTool",
-    "Tool",
-    "ToolContext",
-    "ToolProtocol",
-    "Toolbox",
-    "decoys",
-    "make_tool",
-    "make_toolbox",
-    "notes_of",
-    "with_notes",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "AskUser":  # which brings what language models need
-        from .user import AskUser
-
-        return AskUser
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = attach(__name__)

@@ -12,7 +12,7 @@ from searchgym.dialects import DIALECTS
 from searchgym.engines import ENGINES
 from searchgym.tasks import FAMILIES
 from searchgym.tools import TOOLS
-from tests.cli.conftest import SMALL, Cli
+from tests.cli.conftest import Cli
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,10 +55,3 @@ def test_show_an_environment(cli: Cli) -> None:
     assert facts["kwargs"]["corpus"] == "encyclopedia"
     assert "FreeText" in facts["action space"]
     assert "generated encyclopedia" in facts["description"]
-
-
-def test_show_what_is_in_an_environment(cli: Cli) -> None:
-    facts = cli("show", "SearchQA-v0", "--build", "--json", *SMALL).json
-    assert facts["passages"] == 400
-    assert facts["questions"] == sum(facts["families"].values()) > 12
-    assert facts["oracle"][-1].startswith("<answer>")

@@ -228,7 +228,7 @@ def test_an_agent_that_must_be_trained_says_so(cli: Cli) -> None:
 def test_check_passes_ours(cli: Cli) -> None:
     (row,) = cli("check", "MultiHopQA-v0", *SMALL, "--json", "--seeds", 2).json
     assert row["result"] == "ok"
-    assert "ok" in cli("check", "SimpleQA-v0", *SMALL, "--seeds", 1, "--no-vector").err
+    assert "ok" in cli("check", "SimpleQA-v0", *SMALL, "--seeds", 1).err
 
 
 def test_check_finds_a_broken_promise(
@@ -250,7 +250,7 @@ def test_check_finds_a_broken_promise(
         encoding="utf-8",
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    done = cli("check", folder, "--no-vector", "--json")
+    done = cli("check", folder, "--json")
     assert done.code == 1
     (row,) = done.json
     assert row["result"] == "broken"

@@ -36,7 +36,6 @@ def law(
     rungs: Annotated[
         str | None, typer.Option(help="Generated rungs that predict, by comma.")
     ] = None,
-    ridge: Annotated[float | None, typer.Option(help="Ridge penalty λ.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the rows as JSON.")] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Folder for the figure: PNG, SVG, CSV and JSON.")
@@ -52,20 +51,20 @@ def law(
 
     from . import law as laws
 
-    if by is not None and (fix is not None or rungs is not None or ridge is not None):
-        raise EvaluationError("--by takes a law as it was fixed: leave out --fix, --rungs, --ridge")
+    if by is not None and (fix is not None or rungs is not None):
+        raise EvaluationError("--by takes a law as it was fixed: leave out --fix and --rungs")
     if folders:
         agents = laws.measured(folders)
         if by is not None:
             fitted = laws.Law.load(by)
         else:
             names = tuple(rungs.split(",")) if rungs else laws.RUNGS
-            fitted = laws.fit(agents, names, ridge=laws.RIDGE if ridge is None else ridge)
+            fitted = laws.fit(agents, names)
         if fix is not None:
             fitted.save(fix)
         result = laws.scores(fitted, agents)
     else:
-        if not (by is fix is rungs is ridge is None):
+        if not (by is fix is rungs is None):
             raise EvaluationError("give the folders whose agents are to be predicted")
         stored = laws.stored_results()
         if stored is None:

@@ -27,7 +27,6 @@ verify_app = typer.Typer()
 @leaderboard_app.command(
     epilog=examples(
         "searchgym leaderboard --set hotpotqa",
-        "searchgym leaderboard --sort f1",
         "searchgym leaderboard runs/mine/mine.json --set hotpotqa",
     )
 )
@@ -38,13 +37,6 @@ def leaderboard(
     ] = None,
     of: Annotated[
         str | None, typer.Option("--set", "-s", metavar="SET", help="Only this set: hotpotqa, …")
-    ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            help="Print all rows, by set, method, f1, em, evidence_recall, searches, questions or "
-            "date."
-        ),
     ] = None,
     every: Annotated[
         bool,
@@ -75,14 +67,14 @@ def leaderboard(
             )
     with working("checking results …") if results else nullcontext():
         all_rows = entries(results or (), fewest=1 if every else FEWEST)
-    rows = ordered(all_rows, sort or "set", of=of)
+    rows = ordered(all_rows, of=of)
     if as_json:
         print_json([{**row._asdict(), "scores": _scores(row)} for row in rows])
     elif commands:
         for run, command in sorted({row.run: row.command for row in rows}.items()):
             console().print(printable(run), style="bold", markup=False)
             print(f"  {command or '(no command asks these questions)'}")  # one line, to be pasted
-    elif of is None and sort is None:
+    elif of is None:
         _print_best(rows)
     else:
         _print_rows(rows)
@@ -120,7 +112,7 @@ def print_scores(name: str, kind: str) -> None:
             "searches": searches(row),
             "n": row.questions,
         }
-        for row in ordered(entries(), "set")
+        for row in ordered(entries())
         if (row.method in names if kind == "agents" else row.set in names)
     ]
     if rows:
@@ -159,22 +151,17 @@ def _print_best(rows: list[Entry]) -> None:
 
 def _print_rows(rows: list[Entry]) -> None:
     _refuse_none(rows)
-    sets = {row.set for row in rows}
     shown = []
     for row in rows:
-        line: dict[str, Any] = {"set": row.set} if len(sets) > 1 else {}
-        line["method"] = row.method + (" (ceiling)" if row.ceiling else "")
+        line: dict[str, Any] = {"method": row.method + (" (ceiling)" if row.ceiling else "")}
         if any(r.metric == "reward" for r in rows):
             line["reward"] = _score(row, "reward")
-        line["F1"] = _score(row, "f1")
-        if len(sets) == 1:
-            line["EM"] = _score(row, "em")
+        line |= {"F1": _score(row, "f1"), "EM": _score(row, "em")}
         line |= {"searches": searches(row), "n": row.questions}
         if any(r.note for r in rows):
             line["note"] = row.note
-        shown.append(line | ({"run": row.run} if len(sets) == 1 else {}))
-    about = sets.pop() if len(sets) == 1 else "All rows"
-    print_results(f"{about}: mean [95 % interval]", shown)
+        shown.append(line | {"run": row.run})
+    print_results(f"{rows[0].set}: mean [95 % interval]", shown)
     console().print(
         "Rows of one run were measured alike; others may differ in k, turns or questions. "
         "--commands repeats them; --json has seeds, dates and versions."

@@ -44,7 +44,6 @@ _ALWAYS = ("f1", "em", "evidence_recall", "searches")
 """Metrics of every row; the reward's is only there where it ranks."""
 FEWEST = 50
 """Fewest questions of a row; fewer say too little about a method."""
-SORTS = ("set", "method", *METRICS, "questions", "date")
 
 
 class Entry(NamedTuple):
@@ -277,35 +276,26 @@ def _is_real(settings: Mapping[str, Any]) -> bool:
     return card is not None and card.body["kind"] == "real"
 
 
-def ordered(rows: Sequence[Entry], by: str = "set", *, of: str | None = None) -> list[Entry]:
-    """Rows sorted by a column: scores best first (fewest searches first), dates newest first.
+def ordered(rows: Sequence[Entry], *, of: str | None = None) -> list[Entry]:
+    """Rows set by set, the best of each first by the set's own metric; what was not verified, and
+    the oracle, last.
 
     Args:
         rows: What to sort.
-        by: One of :data:`SORTS`; "set" puts the best of each set first, by the set's own metric;
-            what was not verified, and the oracle, last.
         of: Keep only this set.
 
     Raises:
-        EvaluationError: an unknown column or set; the nearest are named.
+        EvaluationError: an unknown set; the nearest are named.
     """
-    check_known("column", SORTS, by, error=EvaluationError)
     if of is not None:
         check_known("set", {row.set for row in rows}, of, error=EvaluationError)
         rows = [row for row in rows if row.set == of]
-    best = sorted(rows, key=lambda r: (r.ceiling, not r.verified, -_mean(r, r.metric)))
-    if by == "searches":
-        return sorted(best, key=lambda row: _mean(row, by, math.inf))
-    if by in METRICS:
-        return sorted(best, key=lambda row: -_mean(row, by))
-    if by in ("questions", "date"):
-        return sorted(best, key=lambda row: getattr(row, by), reverse=True)
-    return sorted(best, key=lambda row: getattr(row, by))
+    return sorted(rows, key=lambda r: (r.set, r.ceiling, not r.verified, -_mean(r, r.metric)))
 
 
-def _mean(row: Entry, metric: str, absent: float = -math.inf) -> float:
+def _mean(row: Entry, metric: str) -> float:
     score = row.scores.get(metric)
-    return absent if score is None or math.isnan(score.mean) else score.mean
+    return -math.inf if score is None or math.isnan(score.mean) else score.mean
 
 
 def _interval(row: Mapping[str, Any]) -> Interval:

@@ -1,4 +1,5 @@
-"""``searchgym report``: runs as one HTML page that needs no other file."""
+"""``searchgym report``: runs as one HTML page that needs no other file; ``doctor``: why a training
+collapsed, from its log."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from ..plugins import register
-from .output import JsonFlag, print_json, say, with_examples, working
+from .output import JsonFlag, print_facts, print_json, say, with_examples, working
 
 if TYPE_CHECKING:
     from ..reports.report import ShownEpisodes
@@ -97,3 +98,42 @@ class _Opener:
             one and ShownEpisodes(one.episodes, *(f"{quote(path.name)}#e-{key}" for key in one[1:]))
             for one in examples
         ]
+
+
+@register("doctor")
+@with_examples(
+    "searchgym doctor runs/grpo",
+    "searchgym doctor outputs/checkpoint-200/trainer_state.json",
+    "searchgym doctor verl.log --json",
+)
+def doctor(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A training's folder, ours or TRL's, or its log: trainer_state.json, or lines of "
+            "verl and Search-R1, from the console or as JSON.",
+        ),
+    ],
+    as_json: JsonFlag = False,
+) -> None:
+    """Name what made a training collapse, by the metrics it logged: cause, evidence, remedy.
+
+    The page "My training collapsed" of the documentation explains each cause. The exit code is 0
+    where nothing was found, and 1 where something was.
+    """
+    from ..reports.diagnosis import diagnosis
+
+    found = diagnosis(run)
+    if as_json:
+        print_json(found)
+    else:
+        for row in found["findings"]:
+            told = {name: row[name] for name in ("meaning", "evidence", "remedy", "page")}
+            print_facts(f"{row['cause']} (update {row['update']})", told)
+        if not found["findings"]:
+            say(f"nothing was found in {found['updates']} updates")
+        if found["not_judged"]:
+            say(f"not judged, for lack of metrics: {', '.join(found['not_judged'])}")
+    if found["findings"]:
+        raise typer.Exit(1)

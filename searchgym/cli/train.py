@@ -121,7 +121,7 @@ def train(
     same numbers. The folder then holds rl.jsonl (a line per step), curve.png, and model, which can
     be passed to [bold]searchgym eval --agent[/bold], as what a card writes can.
     """
-    from .watch import watching
+    from .view import watching
 
     if card is not None and not is_recipe(card):
         refuse_options(

@@ -24,8 +24,7 @@ from weakref import WeakValueDictionary
 from ..cards import Card, card, cards
 from ..errors import DataError, MissingExtraError, check_known, unknown
 from ..storage import files as whole
-from ..storage.cache import cache_folder, cache_root
-from ..storage.wheels import UnreachableError, download_wheel
+from ..storage.cache import UnreachableError, cache_folder, cache_root, download_wheel
 from ..types import ABSTAIN, Passage, Split, Task
 from .corpus import Corpus
 from .lines import Line, Unique, id_of, read_json, text_of

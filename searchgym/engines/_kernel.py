@@ -30,15 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MissingExtraError
-from ._plain import FAULTS, MOST, STORED, Batch, Postings, Room, Weighting
+from ._plain import Postings, QueryTerms, Room, Weighting
 
 try:
     from numba import njit, types
     from numba.extending import overload
 except ModuleNotFoundError as error:  # an index in memory does without: ``_plain.kernels``
     raise MissingExtraError("a BM25 index on disk (numba)", "fast") from error
-
-__all__ = ["FAULTS", "MOST", "STORED", "Weighting", "best_k", "best_of_all", "fault"]
 
 _SLACK = np.float32(1.00001)  # covers the rounding of the bounds, never that of the scores
 _HOPE = np.float32(0.4)  # of all bounds' sum: about what the k-th best document has in the end
@@ -151,7 +149,7 @@ def _look_up(
 
 @njit(nogil=True, cache=True)
 def by_largest(
-    batch: Batch, query: int, largest: NDArray[np.float32], own: NDArray[np.int32],
+    batch: QueryTerms, query: int, largest: NDArray[np.float32], own: NDArray[np.int32],
     weight: NDArray[np.float32], bound: NDArray[np.float32],
 ) -> int:  # fmt: skip
     """Put a query's terms, the largest possible score first, into the last three; returns how many
@@ -183,7 +181,7 @@ def by_largest(
 
 
 @njit(nogil=True, cache=True)
-def best_k(batch: Batch, floor: NDArray[np.float32], postings: Postings, room: Room) -> None:
+def best_k(batch: QueryTerms, floor: NDArray[np.float32], postings: Postings, room: Room) -> None:
     """Write each query's best documents, best first, ties by position; for k of at most ``MOST``.
 
     ``floor`` (Q,) or empty: scores that documents must reach; where there is one, nothing is probed
@@ -287,7 +285,7 @@ _HIGH = np.uint64(32)
 
 
 @njit(nogil=True, cache=True)
-def best_of_all(batch: Batch, postings: Postings, room: Room) -> None:
+def best_of_all(batch: QueryTerms, postings: Postings, room: Room) -> None:
     """Find what :func:`best_k` finds, for any k."""
     starts = batch.starts
     data, indices, indptr, largest, _, _, weighting = postings

@@ -54,7 +54,7 @@ class Postings(NamedTuple):
     weighting: Weighting = STORED
 
 
-class Batch(NamedTuple):
+class QueryTerms(NamedTuple):
     """Queries: their terms in a row."""
 
     terms: NDArray[np.int32]
@@ -80,7 +80,7 @@ class Room(NamedTuple):
     """(queries, k) of zeros: their scores."""
 
 
-def best_of_all(batch: Batch, postings: Postings, room: Room) -> None:
+def best_of_all(batch: QueryTerms, postings: Postings, room: Room) -> None:
     """Write each query's best documents, best first, ties by position; see ``_kernel.best_of_all``.
 
     Only of indexes in memory: their scores are stored, and there is no ``order`` of its own.
@@ -115,7 +115,7 @@ def bitmap(postings: NDArray[Any], n_docs: int) -> NDArray[np.uint64]:
     return np.stack([words, np.cumsum(counts, dtype=np.uint64) - counts], axis=1)
 
 
-def best_k(batch: Batch, floor: NDArray[np.float32], postings: Postings, room: Room) -> None:
+def best_k(batch: QueryTerms, floor: NDArray[np.float32], postings: Postings, room: Room) -> None:
     """Do what :func:`best_of_all` does, with the arguments of ``_kernel.best_k``."""
     best_of_all(batch, postings, room)
 

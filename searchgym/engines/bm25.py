@@ -23,7 +23,7 @@ from ..objects import is_number
 from ..types import Hit, Passage, Query, Ranking
 from ..utils import collecting_later
 from ..worlds.world import World
-from ._plain import MOST, NONE, Batch, Room
+from ._plain import MOST, NONE, QueryTerms, Room
 from .analysis import REVISION, WORD, Analyser, TermIds
 from .bm25_index import (
     ABOUT,
@@ -110,7 +110,7 @@ class Lexical(ABC):
         return Room(*scratch, docs, best)
 
     @abstractmethod
-    def _fill(self, batch: Batch, docs: NDArray[np.int32], best: NDArray[np.float32]) -> None:
+    def _fill(self, batch: QueryTerms, docs: NDArray[np.int32], best: NDArray[np.float32]) -> None:
         """Write the best hits of queries; ``docs`` (Q, k) holds −1, ``best`` (Q, k) 0."""
 
 
@@ -208,7 +208,7 @@ class BM25Engine(Lexical):
         self.search_positions([""], 1)
         self.search_positions([""], MOST + 1)
 
-    def _fill(self, batch: Batch, docs: NDArray[np.int32], best: NDArray[np.float32]) -> None:
+    def _fill(self, batch: QueryTerms, docs: NDArray[np.int32], best: NDArray[np.float32]) -> None:
         kernel, postings = kernels(), self._index.postings
         room = self._room(len(self._passages), docs, best)
         if docs.shape[1] <= MOST:
@@ -302,7 +302,7 @@ def _fingerprint(digest: str, settings: Mapping[str, Any]) -> str:
     return f"bm25:{digest}:{hashlib.sha256(shown.encode()).hexdigest()[:16]}"
 
 
-def flattened(rows: list[list[int]]) -> Batch:
+def flattened(rows: list[list[int]]) -> QueryTerms:
     """Term numbers of queries in a row."""
     weights: NDArray[np.float32] | None = None
     if max(map(len, rows)) > _LONG_QUERY:
@@ -312,13 +312,13 @@ def flattened(rows: list[list[int]]) -> Batch:
     terms = np.array(list(itertools.chain.from_iterable(rows)), dtype=np.int32)
     if weights is None:
         weights = np.ones(len(terms), dtype=np.float32)
-    return Batch(terms, weights, starts)
+    return QueryTerms(terms, weights, starts)
 
 
 def in_threads(
     threads: int,
-    work: Callable[[Batch, NDArray[np.int32], NDArray[np.float32]], object],
-    batch: Batch,
+    work: Callable[[QueryTerms, NDArray[np.int32], NDArray[np.float32]], object],
+    batch: QueryTerms,
     docs: NDArray[np.int32],
     scores: NDArray[np.float32],
 ) -> None:
@@ -328,7 +328,7 @@ def in_threads(
     def some(lo: int, hi: int) -> None:
         starts = batch.starts[lo : hi + 1]
         own = slice(starts[0], starts[-1])
-        part = Batch(batch.terms[own], batch.weights[own], starts - starts[0])
+        part = QueryTerms(batch.terms[own], batch.weights[own], starts - starts[0])
         work(part, docs[lo:hi], scores[lo:hi])
 
     with ThreadPoolExecutor(threads) as pool:

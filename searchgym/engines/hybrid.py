@@ -2,21 +2,205 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..batching import joint_key, run_batch, text_and_k
 from ..corpora.corpus import Corpus
-from ..errors import EngineError, check_known, unknown
-from ..objects import is_number
+from ..errors import EngineError, MissingExtraError, check_known, unknown
+from ..objects import bare_hint, is_number
 from ..storage.files import value_digest
-from ..types import Failure, PageSource, Query, Ranking, SearchEngine
+from ..types import Charged, Failure, Hit, PageSource, Passage, Query, Ranking, SearchEngine
 from ..worlds.world import World
-from .fusion import Mean, rank_score_fusion, reciprocal_rank_fusion, with_notes
+from .dense.encoder import clean, pick_device, weights_digest
 from .pages import hybrid_pages
-from .rerank import CrossEncoderReranker
 
+Mean = Literal["arithmetic", "harmonic"]
+_make_hit = partial(tuple.__new__, Hit)
+
+
+def reciprocal_rank_fusion(
+    rankings: Sequence[Ranking], k: int, *, constant: float = 60.0, weights: Sequence[float] = ()
+) -> Ranking:
+    """The k best by Σ weight / (constant + rank) over the rankings that hold a passage.
+
+    Ranks count from 1; ties by passage id (Cormack, Clarke and Büttcher, SIGIR 2009: constant 60).
+    ``weights`` are 1 unless given, one per ranking.
+    """
+    parts: dict[str, list[float]] = {}
+    passages: dict[str, Passage] = {}
+    for ranking, weight in zip(rankings, weights or [1.0] * len(rankings), strict=True):
+        for rank, hit in enumerate(ranking, 1):
+            passages.setdefault(hit.passage.id, hit.passage)
+            parts.setdefault(hit.passage.id, []).append(weight / (constant + rank))
+    scores = {key: math.fsum(values) for key, values in parts.items()}
+    best = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: max(0, k)]
+    return tuple(_make_hit((passages[key], score)) for key, score in best)
+
+
+def rank_score_fusion(rankings: Sequence[Ranking], k: int, *, mean: Mean = "arithmetic") -> Ranking:
+    """The k best by mean rank P over the rankings that hold a passage, then by largest score S.
+
+    From ACQO (arXiv 2601.21208), which leaves ties open; here P ascending, S descending, passage
+    id. A hit's score is 1 / P; where P is equal and S is not, the later hit's is the next smaller
+    number, so that equal scores still mean a true tie.
+    """
+    ranks: dict[str, list[int]] = {}
+    largest: dict[str, Hit] = {}
+    for ranking in rankings:
+        for rank, hit in enumerate(ranking, 1):
+            key = hit.passage.id
+            ranks.setdefault(key, []).append(rank)
+            if key not in largest or hit.score > largest[key].score:
+                largest[key] = hit
+    means = {key: _mean(passage_ranks, mean) for key, passage_ranks in ranks.items()}
+    order = sorted(means, key=lambda key: (means[key], -largest[key].score, key))[: max(0, k)]
+    hits: list[Hit] = []
+    last: tuple[Fraction, float] | None = None
+    for key in order:
+        place = (means[key], largest[key].score)
+        score = float(1 / means[key])
+        if last is not None and last[0] == place[0]:
+            score = hits[-1].score
+            if last[1] != place[1]:
+                score = math.nextafter(score, -math.inf)
+        hits.append(_make_hit((largest[key].passage, score)))
+        last = place
+    return tuple(hits)
+
+
+def with_notes(hits: Ranking, rankings: Sequence[Ranking]) -> Ranking:
+    """``hits`` with what the fused rankings cost together and the notes they came with.
+
+    Lists of notes are joined; what they say of hits that did not make it is left out.
+    """
+    charged = [ranking for ranking in rankings if isinstance(ranking, Charged)]
+    if not charged:
+        return hits
+    hidden = {hit.passage.id for ranking in rankings for hit in ranking}
+    hidden -= {hit.passage.id for hit in hits}
+    meta: dict[str, Any] = {}
+    for ranking in charged:
+        _join(meta, ranking.meta, hidden)
+    return Charged(hits, math.fsum(ranking.cost for ranking in charged), meta)
+
+
+def _join(into: dict[str, Any], meta: Mapping[str, Any], hidden: set[str]) -> None:
+    for key, value in meta.items():
+        if isinstance(value, Mapping):
+            inner = into.setdefault(key, {})
+            if isinstance(inner, dict):
+                _join(inner, value, hidden)
+        elif isinstance(value, list):
+            kept = [v for v in value if not _is_about(v, hidden)]
+            if kept and isinstance(known := into.setdefault(key, []), list):
+                known += [v for v in kept if v not in known]
+        else:
+            into.setdefault(key, value)
+
+
+def _is_about(note: Any, ids: set[str]) -> bool:
+    """A note is a passage's id, or a record with it under "id"."""
+    passage_id = note.get("id") if isinstance(note, Mapping) else note
+    return isinstance(passage_id, str) and passage_id in ids
+
+
+def _mean(ranks: Sequence[int], mean: Mean) -> Fraction:
+    """Return the exact mean, so that equal means are equal whatever they were made of."""
+    if mean == "harmonic":
+        return len(ranks) / sum((Fraction(1, r) for r in ranks), Fraction(0))
+    return Fraction(sum(ranks), len(ranks))
+
+
+class CrossEncoderReranker:
+    """Scores (query, passage) pairs by a sentence-transformers ``CrossEncoder`` with one output.
+
+    Equal batches of pairs have equal scores, bit for bit, and so have equal pairs of one batch.
+
+    Args:
+        model: A folder or a hub name.
+        device: A torch device, or "auto".
+        max_length: Tokens of a pair; default: the model's own.
+        batch_size: Pairs per forward pass.
+
+    Raises:
+        MissingExtraError: sentence-transformers is not installed.
+        EngineError: the model cannot be loaded or has several outputs.
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        device: str = "auto",
+        max_length: int | None = None,
+        batch_size: int = 32,
+    ) -> None:
+        self.device = pick_device(device)
+        if isinstance(model, str) and (hint := bare_hint(model)):
+            raise EngineError(f"{model!r} is a hub's name{hint}")
+        local = Path(model).expanduser().exists()
+        try:
+            from sentence_transformers import CrossEncoder
+        except ImportError as error:
+            raise MissingExtraError("a cross-encoder", "dense") from error
+        try:
+            self._model = CrossEncoder(
+                str(Path(model).expanduser() if local else model),
+                device=str(self.device), local_files_only=local, max_length=max_length,
+                trust_remote_code=False, model_kwargs={"use_safetensors": True},
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError) as error:
+            reason = str(error).splitlines()[0]
+            raise EngineError(f"cannot load the cross-encoder {str(model)!r}: {reason}") from error
+        outputs = self._model.model.config.num_labels
+        if outputs != 1:
+            raise EngineError(f"a cross-encoder gives one score, {model} gives {outputs} outputs")
+        self._model.model.eval().requires_grad_(False)
+        self.max_length = int(self._model.max_seq_length or 512)
+        self.batch_size = batch_size
+        self.digest = value_digest([weights_digest(self._model), self.max_length, self.device.type])
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """Scores (N,) of (query, passage) pairs, higher is better: what the model's last
+        layer gives (``CrossEncoder.predict`` puts it through a sigmoid)."""
+        import torch
+
+        cleaned = [(clean(query), clean(text)) for query, text in pairs]
+        distinct = {pair: row for row, pair in enumerate(dict.fromkeys(cleaned))}
+        if not distinct:
+            return np.zeros(0, np.float32)
+        scores = self._model.predict(
+            [list(pair) for pair in distinct], prompt="", batch_size=self.batch_size,
+            show_progress_bar=False, activation_fn=torch.nn.Identity(),
+        )  # fmt: skip
+        if not np.isfinite(scores).all():
+            raise EngineError("the cross-encoder gave scores that are not finite")
+        return scores.astype(np.float32)[[distinct[pair] for pair in cleaned]]
+
+    def rerank(self, asked: Sequence[tuple[str, Ranking, int]]) -> list[Ranking]:
+        """The k best of each (query, ranking, k) by the cross-encoder, ties by passage id."""
+        pairs = [
+            (query, f"{hit.passage.title}\n{hit.passage.text}".strip())
+            for query, ranking, _ in asked
+            for hit in ranking
+        ]
+        scores = iter(self.score(pairs).tolist())
+        answers: list[Ranking] = []
+        for _, ranking, k in asked:
+            hits = [_make_hit((hit.passage, next(scores))) for hit in ranking]
+            answers.append(tuple(sorted(hits, key=lambda h: (-h.score, h.passage.id))[:k]))
+        return answers
+
+
+# --- the engine --------------------------------------------------------------------------------
 FUSIONS = ("rrf", "rank-score")
 
 
@@ -29,7 +213,7 @@ class HybridEngine:
 
     Args:
         engines: two or more engines (or one, to put a cross-encoder behind it).
-        fusion: "rrf" (reciprocal ranks) or "rank-score" (ACQO); see ``fusion``.
+        fusion: "rrf" (reciprocal ranks) or "rank-score" (ACQO); see below.
         constant: of "rrf"; default 60.
         weights: of "rrf", one per engine; default 1.
         mean: of "rank-score": "arithmetic" (default) or "harmonic".

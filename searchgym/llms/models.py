@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from ..errors import DataError, EngineError, check_known, unknown
-from ..storage.cache import cache_folder, cache_root, used
+from ..storage.cache import UnreachableError, cache_folder, cache_root, download_wheel, used
 from ..storage.files import file_digest, waiting_lock, writing
-from ..storage.wheels import UnreachableError, download_wheel
 from ..utils.trust import refuse
 from .adapters import is_model
 from .gguf_file import to_folder

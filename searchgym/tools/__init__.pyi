@@ -2,7 +2,6 @@ from .base import Tool as Tool
 from .base import Toolbox as Toolbox
 from .base import ToolContext as ToolContext
 from .base import ToolProtocol as ToolProtocol
-from .decoy import decoys as decoys
 from .memory import MemoryTool as MemoryTool
 from .memory import notes_of as notes_of
 from .memory import with_notes as with_notes
@@ -12,3 +11,4 @@ from .registry import make_toolbox as make_toolbox
 from .retrieval import AccessTool as AccessTool
 from .retrieval import SearchTool as SearchTool
 from .user import AskUser as AskUser
+from .wrappers import decoys as decoys

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from searchgym.corpora import Corpus
 from searchgym.engines import build_engine
 from searchgym.engines.bm25 import BM25Engine
-from searchgym.engines.fusion import rank_score_fusion, reciprocal_rank_fusion, with_notes
+from searchgym.engines.hybrid import (
+    CrossEncoderReranker,
+    rank_score_fusion,
+    reciprocal_rank_fusion,
+    with_notes,
+)
 from searchgym.engines.pages import CorpusPages
-from searchgym.engines.rerank import CrossEncoderReranker
 from searchgym.errors import EngineError
 from searchgym.types import (
     CallContext,

@@ -13,7 +13,7 @@ from searchgym.core import run_tools
 from searchgym.dialects import get_dialect
 from searchgym.errors import CardError, EngineError
 from searchgym.tools import TOOLS, Tool, ToolContext, decoys, make_tool, make_toolbox
-from searchgym.tools.degraded import falsified
+from searchgym.tools.wrappers import falsified
 from searchgym.types import Call, CallContext, Failure, ToolCall, ToolResult, ToolSpec
 from searchgym.utils.trust import registered_only
 from tests.small import CORPUS

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from searchgym import ToolResult
-from searchgym.engines.fusion import rank_score_fusion
+from searchgym.engines.hybrid import rank_score_fusion
 from searchgym.rl import Coef, Group, Rewards, RewardTransform, Scored, Signals, UniformTasks
 from searchgym.scoring.evidence import ndcg_at
 from searchgym.types import Ranking

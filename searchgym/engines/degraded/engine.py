@@ -32,9 +32,8 @@ from ...types import (
 from ...worlds.world import World
 from ..pages import pages_of
 from ..registry import build_engine
-from .documents import Documents
+from .documents import DegradedPages, Documents
 from .fakes import ATTACKS, invent
-from .pages import DegradedPages
 from .rates import Rates, Weather, episode_key, strikes
 
 _DECOYS = 10_000

@@ -12,7 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .._kernel import MOST, Batch, Postings, Room, Weighting, best_k, best_of_all
+from .._kernel import best_k, best_of_all
+from .._plain import MOST, Postings, QueryTerms, Room, Weighting
 
 
 @njit(nogil=True, cache=True)
@@ -62,8 +63,8 @@ def _merge(
 
 @njit(nogil=True, cache=True)
 def best_of_shards(
-    batch: Batch, most: NDArray[np.float32], shards: NDArray[np.int64], held: NDArray[np.int64],
-    postings: Postings, shard: int, backwards: bool, room: Room,
+    batch: QueryTerms, most: NDArray[np.float32], shards: NDArray[np.int64],
+    held: NDArray[np.int64], postings: Postings, shard: int, backwards: bool, room: Room,
 ) -> None:  # fmt: skip
     """Write each query's best documents, best first, ties by position.
 
@@ -96,7 +97,7 @@ def best_of_shards(
             columns[t] = _column(own.numbers, numbers[t])
         docs[:] = -1
         best[:] = 0
-        asked = Batch(columns, weights, starts, order)
+        asked = QueryTerms(columns, weights, starts, order)
         inside = Postings(data[part], indices[part], edges, largest[here], rows[here], marks, own)
         place = Room(scores, seen, docs, best)
         if k <= MOST:

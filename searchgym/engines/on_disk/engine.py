@@ -15,7 +15,7 @@ from ...errors import EngineError
 from ...storage.files import value_digest
 from ...types import Hit, Ranking
 from ...worlds.world import World
-from .._plain import Batch, Postings, Weighting
+from .._plain import Postings, QueryTerms, Weighting
 from ..analysis import REVISION, TermIds
 from ..bm25 import Lexical, analyser_of
 from .build import build
@@ -96,7 +96,7 @@ class DiskBM25Engine(Lexical):
             read.release()
         return rankings
 
-    def _fill(self, batch: Batch, docs: NDArray[np.int32], best: NDArray[np.float32]) -> None:
+    def _fill(self, batch: QueryTerms, docs: NDArray[np.int32], best: NDArray[np.float32]) -> None:
         from ._kernel import best_of_shards
 
         kernel: Any = best_of_shards

@@ -189,7 +189,8 @@ def _fault(arrays: Mapping[str, NDArray[Any]], passages: int, shard: int) -> str
 
 def _fault_in_shard(arrays: Mapping[str, NDArray[Any]], at: int, shard: int, passages: int) -> str:
     """The first array that is wrong in one shard, which holds so many passages."""
-    from .._kernel import FAULTS, Postings, Weighting, fault
+    from .._kernel import fault
+    from .._plain import FAULTS, Postings, Weighting
 
     here, held = (slice(*arrays[name][at : at + 2].tolist()) for name in ("shards", "postings"))
     terms = arrays["terms"][here]

@@ -1,7 +1,10 @@
-"""``degraded``: any tool with dials for how often it fails, lies or is slow, as engines have.
+"""Tools around others: ``degraded`` (fails, lies or is slow, as engines do), ``recorded`` (its
+answers on disk, replayed without it: ``engines.recorded``) and ``decoy`` (looks like another one
+and finds nothing, as ASTRA's look-alikes and the many tools that ToolGen's agents choose from).
 
 Where a dial strikes is a pure function of the call's key, so equal seeds give equal bytes in any
-batching. Searches are degraded by the engine ``degraded``.
+batching. Searches are degraded by the engine ``degraded``. ``tools=[*real, *decoys(real, 8)]``
+offers eight decoys after the real ones, so that the axis ``tools`` says how many an episode has.
 """
 
 from __future__ import annotations
@@ -14,14 +17,18 @@ from typing import Any, NamedTuple, Self
 
 from ..corpora.corpus import Corpus
 from ..engines.degraded.rates import Rates, Weather, strikes
+from ..engines.recorded import Mode, RecordedService
 from ..errors import CardError
 from ..objects import is_number
 from ..seeding import derive
+from ..storage.files import value_digest
 from ..types import OWN_ACTIONS, Failure, ToolCall, ToolResult
+from ..utils.trust import refuse
 from .base import Tool, ToolContext, ToolProtocol
 from .registry import make_tool
 
 
+# --- degraded ----------------------------------------------------------------------------------
 class Dials(NamedTuple):
     """Probabilities of one call in [0, 1]."""
 
@@ -171,3 +178,118 @@ def _other(match: re.Match[str], key: int) -> str:
     # the first digit changes, and stays no zero; the others are drawn
     digit = 1 + (first + key % 8) % 9 if rest or first else 1 + key % 9
     return str(digit) + "".join(str((int(d) + (key >> i % 60)) % 10) for i, d in enumerate(rest))
+
+
+# --- recorded ----------------------------------------------------------------------------------
+class RecordedTool(Tool):
+    """A tool on record: ``{"use": "recorded", "tool": …, "path": "calls.sqlite"}``.
+
+    An answer is found again by the tool, its arguments and the state that it read; what it made of
+    the state is recorded with it. Failures are not recorded.
+
+    Args:
+        tool: Tool in any form that ``tools=`` takes.
+        path: SQLite file; several tools and environments may share one.
+        mode: "record" asks every time, "replay" never (a call that was not recorded ends the
+            episode with ``infra_error``), "replay_or_live" asks what the file lacks.
+
+    Raises:
+        CardError: by :meth:`bind`: in a file of others, which may open nothing.
+        EngineError: by :meth:`bind`: a degraded tool, whose noise belongs to an episode, or a file
+            that holds nothing of this tool in mode "replay".
+    """
+
+    registered = "recorded"
+    service: RecordedService[ToolCall, ToolResult]
+
+    def __init__(self, tool: Any, path: str, *, mode: Mode = "replay_or_live") -> None:
+        super().__init__()
+        self.tool, self.path, self.mode = tool, path, mode
+
+    def bind(self, context: ToolContext) -> Self:
+        """A copy that records the tool as ``context`` binds it."""
+        refuse(f"the tool 'recorded', which opens {self.path!r}")
+        bound = copy.copy(self)
+        service = _Service(make_tool(self.tool, context), context)
+        bound.spec, bound.needs_task = service.tool.spec, service.tool.needs_task
+        bound.service = RecordedService(service, self.path, kind="tool", mode=self.mode)
+        return bound
+
+    def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
+        """One result per call, in order; what is new is on disk when this returns."""
+        return self.service.run(batch)
+
+
+class _Service:
+    """A tool as a service; its answers depend on the call's arguments and handed-back state."""
+
+    def __init__(self, tool: ToolProtocol, context: ToolContext) -> None:
+        self.tool = tool
+        behind = getattr(tool, "engine", None) or getattr(tool, "pages", None)
+        said = [
+            list(tool.spec), context.corpus.digest, getattr(behind, "fingerprint", ""),
+            getattr(tool, "k", None),
+        ]  # fmt: skip
+        self.fingerprint = f"tool:{tool.spec.name}:{value_digest(said)}"
+        self.needs_task = tool.needs_task
+        self.degrades = getattr(tool, "degrades", getattr(behind, "degrades", False))
+
+    def cache_key(self, request: ToolCall, /) -> bytes | None:
+        return None
+
+    def run(self, batch: Sequence[ToolCall], /) -> list[ToolResult | Failure]:
+        return self.tool.run(batch)
+
+
+# --- decoys ------------------------------------------------------------------------------------
+_NAMES = (
+    "{}_plus", "quick_{}", "{}_archive", "smart_{}", "global_{}", "{}_lite", "deep_{}", "{}_beta",
+)  # fmt: skip
+_SAYS = (
+    "Extended version. {}", "Answers at once. {}", "Covers older entries, too. {}",
+    "Understands more forms of input. {}", "Covers all regions. {}", "Light-weight version. {}",
+    "Goes deeper. {}", "New version. {}",
+)  # fmt: skip
+
+
+class DecoyTool(Tool):
+    """A tool with the arguments of another, a name and a description like its, and no result.
+
+    Args:
+        of: The tool that it looks like, in any form that ``tools=`` takes.
+        number: Which of its look-alikes, from 0; each has a name and a description of its own.
+        cost: Cost of each call.
+
+    Raises:
+        CardError: ``number`` is no whole number from 0.
+    """
+
+    registered = "decoy"
+    time_limit = None
+
+    def __init__(self, of: Any, number: int = 0, *, cost: float = 0.0) -> None:
+        super().__init__(cost=cost)
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise CardError(f"the number of a decoy is a whole number from 0, got {number!r}")
+        self.of, self.number = of, number
+
+    def bind(self, context: ToolContext) -> Self:
+        """A copy that looks like the tool as ``context`` binds it."""
+        real = make_tool(self.of, context).spec
+        again, form = divmod(self.number, len(_NAMES))
+        name = _NAMES[form].format(real.name) + (f"_{again + 1}" if again else "")
+        bound = copy.copy(self)
+        described = _SAYS[form].format(real.description)
+        bound.spec = real._replace(name=name, description=described, shares="")
+        return bound
+
+    def use(self, args: Mapping[str, Any], state: Any = None) -> ToolResult:
+        return ToolResult(("No result.",))
+
+
+def decoys(tools: Sequence[Any], count: int) -> list[dict[str, Any]]:
+    """``count`` decoys as tables for ``tools=``, of each of ``tools`` in turn."""
+    if not tools and count:
+        raise CardError("decoys look like real tools: name at least one")
+    rounds = [divmod(i, len(tools)) for i in range(count)]
+    return [{"use": "decoy", "of": tools[place], "number": number} for number, place in rounds]

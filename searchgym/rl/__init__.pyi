@@ -64,6 +64,7 @@ from .rollouts.mcts import path as path
 from .run_folder import ROLLOUTS as ROLLOUTS
 from .signals import Anchor as Anchor
 from .signals import GoldLogp as GoldLogp
+from .signals import OfMembers as OfMembers
 from .signals import Parts as Parts
 from .signals import Return as Return
 from .signals import TurnParts as TurnParts

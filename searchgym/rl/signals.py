@@ -18,14 +18,31 @@ from .slots.protocols import Signal
 from .slots.records import Floats, Group, Played, Signals, Workers
 
 
-class Return(Signal):
+class OfMembers(Signal):
+    """Base of those that measure one thing of each member by itself."""
+
+    def of(self, member: Played) -> float | list[float]:
+        """The signal of a member: a number, or one for each turn."""
+        raise NotImplementedError
+
+    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
+        (name,) = self.provides
+        made: list[Signals] = []
+        for group in groups:
+            values: Any = [self.of(member) for member in group.members]
+            by_turn = any(isinstance(value, list) for value in values)
+            made.append({name: in_columns(values) if by_turn else np.array(values, float)})
+        return made
+
+
+class Return(OfMembers):
     """``return``: the sum of the environment's rewards; NaN where the infrastructure failed."""
 
     registered = "return"
     provides = frozenset({"return"})
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [{"return": np.array([total(m) for m in group.members])} for group in groups]
+    def of(self, member: Played) -> float:
+        return total(member)
 
 
 class Parts(Signal):
@@ -76,27 +93,24 @@ def part(member: Played, name: str) -> float:
     return float(parts[name])
 
 
-class Length(Signal):
+class Length(OfMembers):
     """``length``: sampled tokens of all turns together."""
 
     registered = "length"
     provides = frozenset({"length"})
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [{"length": np.array([float(m.tokens) for m in g.members])} for g in groups]
+    def of(self, member: Played) -> float:
+        return float(member.tokens)
 
 
-class TurnReturns(Signal):
+class TurnReturns(OfMembers):
     """``turn_return``: (M, K) the environment's reward of each turn; their sum is ``return``."""
 
     registered = "turn_returns"
     provides = frozenset({"turn_return"})
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [
-            {"turn_return": in_columns([[t.reward for t in m.episode.turns] for m in g.members])}
-            for g in groups
-        ]
+    def of(self, member: Played) -> list[float]:
+        return [turn.reward for turn in member.episode.turns]
 
 
 class TurnParts(Signal):
@@ -130,16 +144,14 @@ class TurnParts(Signal):
         ]
 
 
-class Searches(Signal):
+class Searches(OfMembers):
     """``searches``: (M,) queries that were run."""
 
     registered = "searches"
     provides = frozenset({"searches"})
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [
-            {"searches": np.array([float(m.episode.queries) for m in g.members])} for g in groups
-        ]
+    def of(self, member: Played) -> float:
+        return float(member.episode.queries)
 
 
 class Anchor(Signal):

@@ -450,7 +450,7 @@ def test_what_spear_stores_and_replays() -> None:
     assert [s.rewards.total.tolist() for s in again] == [[1.0], [1.0]]
     assert {m.purpose for s in again for m in s.group.members} == {"replayed"}
     assert data.replay(2, 3, 0) == []  # those of step 0 are too old
-    closed = ReplayedSuccesses(searching=True)
+    closed = ReplayedSuccesses()
     closed.plan(TASKS, 1, 0, 0)
     closed.observe(result(TASKS[0], [1.0, 0.0]))  # sample episodes do not search
     assert closed.state_dict()["stored"] == []

@@ -13,10 +13,11 @@ import torch
 
 from searchgym.rl import GoldLogp, Group, Rewards, Scored, TaskPlan, Workers, make, read, total
 from searchgym_agents.methods.istar import ImplicitReward
-from searchgym_agents.methods.mrt import GoldChance, mrt_advantages
+from searchgym_agents.methods.mrt import GoldChance
 from searchgym_agents.methods.pav import ProverProgress, best_of, recall
 from tests.methods.trees import close, estimate, turns
 from tests.rl.colours import TASKS, player, setting
+from tests.rl.kernels import estimate as estimated
 from tests.rl.trainers import trainer, weights
 
 
@@ -88,11 +89,11 @@ def test_mrt_against_answering_at_once() -> None:
     stopping = torch.tensor([[0.2, 0.5, 0.4], [0.3, math.nan, math.nan]])
     turn = torch.tensor([[0, 0, 1, 2], [0, 0, 0, 0]])
     mask = torch.tensor([[True, True, True, True], [True, True, False, False]])
-    reward = torch.tensor([1.0, 0.0])
-    got = mrt_advantages(reward, stopping, turn, mask)
+    given = {"turn": turn, "signals": {"gold_chance": stopping}, "reward": torch.tensor([1.0, 0])}
+    got = estimated("mrt", mask, **given).adv
     want = [[0.8 + 0.3, 0.8 + 0.3, 0.5 - 0.1, 0.6], [-0.3, -0.3, 0, 0]]
     close(got, want)
-    plain = mrt_advantages(reward, stopping, turn, mask, alpha=0.0)
+    plain = estimated("mrt", mask, **given, alpha=0.0).adv
     close(plain, [[0.8, 0.8, 0.5, 0.6], [-0.3, -0.3, 0, 0]])
     per_turn = (got - plain)[0, [0, 2, 3]]
     close(per_turn.sum(), 0.4 - 0.2)  # progress telescopes

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Mapping
+from typing import Literal, get_args
 
 import numpy as np
 
 from searchgym import Answer, Episode
-from searchgym.rl import Floats, Group, Signal, Signals, Workers, in_columns, part
+from searchgym.rl import Floats, OfMembers, Played, part
 
 from .answer_rewards import NamedCall, alike, gold_calls
 
@@ -62,7 +62,7 @@ MATCHERS: Mapping[How, Callable[[Floats], Floats]] = {
 }  # fmt: skip
 
 
-class Matching(Signal):
+class Matching(OfMembers):
     """``turn_matching``: (M, K) the mean over a turn's calls of the similarity to the gold call
     that each is matched with (MatchTIR, arXiv 2601.10712); an answer's turn has the answer's F1,
     another without a call 0.
@@ -84,10 +84,7 @@ class Matching(Signal):
         self.how: How = how
         self.unmatched = float(unmatched)
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [{"turn_matching": in_columns([self._turns(m) for m in g.members])} for g in groups]
-
-    def _turns(self, member: Any) -> list[float]:
+    def of(self, member: Played) -> list[float]:
         episode: Episode = member.episode
         task = episode.config.task
         gold = gold_calls(task)

@@ -5,37 +5,16 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate, Floats, GoldLogp
 from searchgym.rl.ops import masked
 
 
-def mrt_advantages(
-    reward: Tensor, stopping: Tensor, turn: Tensor, mask: Tensor, *, alpha: float = 1.0
-) -> Tensor:
-    """(B, T) R - J_k + ``alpha`` (J_{k+1} - J_k) for the tokens of turn k; of the last turn, after
-    which nothing can be forced, R - J_k.
-
-    Args:
-        reward: (B,) R. stopping: (B, K) J_k, the reward of answering in place of turn k; NaN: not
-            known, such a turn is compared with 0 and has made no progress.
-        turn, mask: (B, T).
-    """
-    here = torch.nan_to_num(stopping)
-    unknown = stopping.isnan()
-    last = torch.where(mask, turn, torch.zeros_like(turn)).amax(1, keepdim=True)
-    number = torch.arange(stopping.shape[1])[None, :]
-    there = (number < last) & ~unknown & ~unknown.roll(-1, 1)
-    progress = torch.where(there, here.roll(-1, 1) - here, torch.zeros_like(here))
-    by_turn = reward.detach()[:, None] - here + alpha * progress
-    adv = by_turn.gather(1, turn.clamp_max(stopping.shape[1] - 1))
-    return masked(torch.nan_to_num(adv).to(reward.dtype), mask)
-
-
 class MRT(AdvantageEstimator):
-    """Reward less that of answering at once, plus ``alpha`` times the turn's progress
-    (:func:`mrt_advantages`). Nothing is compared within a group: an episode is its own baseline.
+    """R - J_k + ``alpha`` (J_{k+1} - J_k) for the tokens of turn k, J_k being the reward of
+    answering in its place; R - J_k for the last turn, after which nothing can be forced. A turn
+    whose J is not known is compared with 0 and has made no progress. Nothing is compared within a
+    group: an episode is its own baseline.
 
     Args:
         alpha: Weight of progress, or ``coef["mrt"]``.
@@ -52,8 +31,14 @@ class MRT(AdvantageEstimator):
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
         mask = batch.mask & ~batch.reward.isnan()[:, None]
         stopping = self.worth * batch.signal("gold_chance")
-        alpha = coef.get("mrt", self.alpha)
-        return Estimate(mrt_advantages(batch.reward, stopping, batch.turn, mask, alpha=alpha))
+        here, unknown = torch.nan_to_num(stopping), stopping.isnan()
+        last = torch.where(mask, batch.turn, torch.zeros_like(batch.turn)).amax(1, keepdim=True)
+        number = torch.arange(stopping.shape[1])[None, :]
+        there = (number < last) & ~unknown & ~unknown.roll(-1, 1)
+        progress = torch.where(there, here.roll(-1, 1) - here, torch.zeros_like(here))
+        by_turn = batch.reward[:, None] - here + coef.get("mrt", self.alpha) * progress
+        adv = by_turn.gather(1, batch.turn.clamp_max(stopping.shape[1] - 1))
+        return Estimate(masked(torch.nan_to_num(adv).to(batch.reward.dtype), mask))
 
 
 class GoldChance(GoldLogp):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
 from searchgym import Episode, ToolResult
@@ -13,12 +11,9 @@ from searchgym.rl import (
     Batch,
     Coef,
     Estimate,
-    Group,
-    Signal,
-    Signals,
-    Workers,
+    OfMembers,
+    Played,
     grpo_advantages,
-    in_columns,
 )
 from searchgym.rl.ops import Std, checked_std, masked, spread
 from searchgym.types import Page
@@ -55,7 +50,7 @@ class MTGRPO(AdvantageEstimator):
         return Estimate(adv + weight * spread(of_turns, batch.mask & ~last))
 
 
-class AnswerShown(Signal):
+class AnswerShown(OfMembers):
     """``turn_answer_shown``: (M, K) 1 for a turn whose results hold an accepted answer as whole
     words, else 0 (MT-GRPO, arXiv 2505.11821). Needs no gold passages. Answers such as yes and
     small numbers, which texts hold everywhere, are shown by none."""
@@ -63,11 +58,8 @@ class AnswerShown(Signal):
     registered = "signal:answer_shown"
     provides = frozenset({"turn_answer_shown"})
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [
-            {"turn_answer_shown": in_columns([shown_by_turn(m.episode) for m in group.members])}
-            for group in groups
-        ]
+    def of(self, member: Played) -> list[float]:
+        return shown_by_turn(member.episode)
 
 
 def shown_by_turn(episode: Episode) -> list[float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,10 +13,9 @@ from searchgym.rl import (
     Chains,
     Coef,
     Estimate,
-    Group,
+    OfMembers,
+    Played,
     Relative,
-    Signal,
-    Signals,
     TaskPlan,
     Workers,
     grpo_advantages,
@@ -98,14 +96,11 @@ class Noisy(Chains):
         ]  # fmt: skip
 
 
-class Noise(Signal):
+class Noise(OfMembers):
     """``noise``: (M,) the episode's difficulty parameter of that name; 0 without one."""
 
     registered = "signal:noise"
     provides = frozenset({"noise"})
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [
-            {"noise": np.array([m.episode.config.params.get("noise", 0.0) for m in g.members])}
-            for g in groups
-        ]
+    def of(self, member: Played) -> float:
+        return member.episode.config.params.get("noise", 0.0)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from searchgym import Answer, Episode
-from searchgym.rl import Branching, Group, Signal, Signals, TurnTree, Workers, in_columns
+from searchgym.rl import Branching, OfMembers, Played, TurnTree
 from searchgym.seeding import stream
 from searchgym.types import Invalid
 
@@ -83,7 +81,7 @@ def step_score(episode: Episode, turn: int, bonus: float = 0.1, budget: int = 4)
     return score + bonus * (budget - turn - 1) / budget
 
 
-class StepScore(Signal):
+class StepScore(OfMembers):
     """``turn_score``: (M, K) :func:`step_score` of each turn, which stands where SLATE (arXiv
     2602.23440) asks a judge: the world knows which passages are needed. Thoughts are not judged.
 
@@ -100,18 +98,6 @@ class StepScore(Signal):
             raise ValueError(f"budget must be at least 1, got {budget}")
         self.bonus, self.budget = float(bonus), budget
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [
-            {
-                "turn_score": in_columns(
-                    [
-                        [
-                            step_score(m.episode, k, self.bonus, self.budget)
-                            for k in range(len(m.episode.turns))
-                        ]
-                        for m in group.members
-                    ]
-                )
-            }
-            for group in groups
-        ]
+    def of(self, member: Played) -> list[float]:
+        turns = range(len(member.episode.turns))
+        return [step_score(member.episode, k, self.bonus, self.budget) for k in turns]

@@ -10,18 +10,7 @@ import numpy as np
 import torch
 
 from searchgym import ToolResult
-from searchgym.rl import (
-    Among,
-    Batch,
-    Coef,
-    Estimate,
-    Group,
-    Played,
-    Scored,
-    Signal,
-    Signals,
-    Workers,
-)
+from searchgym.rl import Among, Batch, Coef, Estimate, OfMembers, Played, Scored
 from searchgym.rl.ops import RewardGroups, spread
 from searchgym.seeding import stream
 
@@ -42,15 +31,12 @@ class ReplayedSuccesses(StoringTasks):
         size: Most trajectories that a step replays.
         ready: Multiple of ``size`` that must be stored before any is replayed.
         max_age: Steps for which a trajectory is kept.
-        searching: Whether only members that searched or called a tool are stored.
     """
 
     registered = "data:self_imitation"
     remembers = ("means",)
 
-    def __init__(
-        self, size: int = 32, ready: float = 1.5, max_age: int = 10, searching: bool = True
-    ) -> None:
+    def __init__(self, size: int = 32, ready: float = 1.5, max_age: int = 10) -> None:
         super().__init__()
         if size < 1 or max_age < 1 or ready < 0:
             raise ValueError(
@@ -58,7 +44,6 @@ class ReplayedSuccesses(StoringTasks):
                 f"{ready}"
             )
         self.size, self.ready, self.max_age = size, float(ready), max_age
-        self.searching = searching
         self.means: list[tuple[int, float]] = []
         """Step and mean reward of each group that was played."""
 
@@ -72,7 +57,7 @@ class ReplayedSuccesses(StoringTasks):
             Stored.of(scored, i, step)
             for i in places
             if earned[i] > mean
-            and (scored.group.members[i].episode.queries or not self.searching)
+            and scored.group.members[i].episode.queries
         ]  # fmt: skip
         self._stored.members = [*self._stored.members, *good]
 
@@ -134,7 +119,7 @@ class SelfImitation(Among):
         return made._replace(adv=adv.to(made.adv.dtype), mask=mask)
 
 
-class ToolBonus(Signal):
+class ToolBonus(OfMembers):
     """``tool_use``: min(1, ``each`` · turns with a result of a tool), the bonus that SPEAR (arXiv
     2509.22601) lets fall to 0 as training goes on."""
 
@@ -146,11 +131,8 @@ class ToolBonus(Signal):
             raise ValueError(f"each must be positive, got {each}")
         self.each = float(each)
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [
-            {"tool_use": np.array([min(1.0, self.each * tool_turns(m)) for m in group.members])}
-            for group in groups
-        ]
+    def of(self, member: Played) -> float:
+        return min(1.0, self.each * tool_turns(member))
 
 
 def tool_turns(member: Played) -> int:

@@ -8,17 +8,7 @@ import torch
 from torch import Tensor
 
 from searchgym import Episode
-from searchgym.rl import (
-    AdvantageEstimator,
-    Batch,
-    Coef,
-    Estimate,
-    Group,
-    Signal,
-    Signals,
-    Workers,
-    in_columns,
-)
+from searchgym.rl import AdvantageEstimator, Batch, Coef, Estimate, OfMembers, Played
 from searchgym.rl.ops import Std, checked_std, masked, same, standardized
 
 
@@ -92,7 +82,7 @@ class SSGRPO(AdvantageEstimator):
         return Estimate(masked(adv.gather(1, stage), mask))
 
 
-class TurnStage(Signal):
+class TurnStage(OfMembers):
     """``stage``: (M, K) 0 for an episode's first turn, which plans, 2 for the last, which should
     answer, 1 for those between, which look things up. An answer at once is stage 2 alone.
 
@@ -106,8 +96,8 @@ class TurnStage(Signal):
     by_turn = frozenset({"stage"})
     provides = frozenset({"stage"})
 
-    def measure(self, groups: Sequence[Group], workers: Workers) -> list[Signals]:
-        return [{"stage": in_columns([stages(m.episode) for m in g.members])} for g in groups]
+    def of(self, member: Played) -> list[float]:
+        return stages(member.episode)
 
 
 def stages(episode: Episode) -> list[float]:

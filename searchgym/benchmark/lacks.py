@@ -36,7 +36,7 @@ from ..types import CallContext, Failure, Query, Task
 from ..utils.english import STOP, WORD, stem
 from .gains import aligned
 from .ladder import Rung
-from .table import TransferTable
+from .table import TransferTable, plain
 
 FEW = 20
 """Strata of fewer questions say little; they are marked."""
@@ -157,7 +157,7 @@ def lacks(
             ]  # fmt: skip
             told.sort(key=lambda b: -b.explained.mean)
             breakdowns += [
-                {"rung": rung.name, "simulated": near, "agent": agent, "metric": metric, **_json(b)}
+                {"rung": rung.name, "simulated": near, "agent": agent, "metric": metric, **plain(b)}
                 for b in told
             ]
     if path is not None:
@@ -213,14 +213,6 @@ def _order(name: str) -> tuple[int, int, str]:
     more = name.startswith(("over", "beyond")) or name.endswith("more")
     rank = 3 if name == "unknown" else 1 if digits else 2
     return (rank, 2 * int(digits or 0) + more - name.startswith("under"), name)
-
-
-def _json(value: Any) -> Any:
-    if hasattr(value, "_asdict"):
-        return {k: _json(v) for k, v in value._asdict().items()}
-    if isinstance(value, tuple):
-        return [_json(v) for v in value]
-    return None if value != value else value
 
 
 # --- traits: strata of questions, the same for every set ------------------------------------------

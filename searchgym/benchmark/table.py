@@ -268,11 +268,11 @@ class TransferTable:
             "reference": self.reference,
             "baselines": self.baselines,
             "table": self.rows(),
-            "drops": [_json(d) for d in self.drops()],
-            "gains": [_json(g) for g in self.gains()],
+            "drops": [plain(d) for d in self.drops()],
+            "gains": [plain(g) for g in self.gains()],
             "used": self.used(),
             "unreadable": self.unreadable(),
-            "contrasts": [_json(c) for c in contrasts],
+            "contrasts": [plain(c) for c in contrasts],
         }  # fmt: skip
 
     def save_json(self, path: Path, contrasts: Sequence[Contrast] = ()) -> Path:
@@ -284,9 +284,13 @@ class TransferTable:
         return path
 
 
-def _json(values: NamedTuple) -> dict[str, Any]:
-    fields: dict[str, Any] = values._asdict()
-    return {k: v._asdict() if isinstance(v, Interval) else v for k, v in fields.items()}
+def plain(value: Any) -> Any:
+    """A row with its intervals as JSON values; NaN becomes null."""
+    if hasattr(value, "_asdict"):
+        return {k: plain(v) for k, v in value._asdict().items()}
+    if isinstance(value, tuple):
+        return [plain(v) for v in value]
+    return None if value != value else value
 
 
 def save_report(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingExtraError
+from ..storage.records import no_nan
 from .palette import GRID, INK, MUTED, SERIES, Scheme, resolved
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Figure:
         return to_csv(self.rows)
 
     def json(self) -> str:
-        return json.dumps([clean(row) for row in self.rows], ensure_ascii=False, indent=1)
+        return json.dumps(no_nan(self.rows), ensure_ascii=False, indent=1)
 
     def save(self, folder: str | Path) -> dict[str, Path]:
         """Write ``name.png``, ``.svg``, ``.csv`` and ``.json`` into a folder; where they are."""
@@ -173,7 +174,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     file = io.StringIO(newline="")
     writer = csv.writer(file)  # lines end as in RFC 4180: else a lone \r would not be quoted
     writer.writerow([_cell(name) for name in names])
-    writer.writerows([_cell(clean(row).get(name)) for name in names] for row in rows)
+    writer.writerows([_cell(no_nan(row.get(name))) for name in names] for row in rows)
     return file.getvalue()
 
 
@@ -189,14 +190,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text)) and text[-1:].isdigit()
     except ValueError:
         return False
-
-
-def clean(row: Row) -> dict[str, Any]:
-    """JSON values: a number that is not finite becomes null."""
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in row.items()
-    }
 
 
 def altair_module() -> Any:

@@ -65,6 +65,17 @@ def say(text: str) -> None:
     print("\n".join(map(printable, text.split("\n"))), file=sys.stderr)
 
 
+def typed_line(prompt: str) -> str | None:
+    """The next line a person typed, or that was piped in; None at the end of the input."""
+    if not sys.stdin.isatty():
+        line = sys.stdin.readline()
+        return line.rstrip("\n") if line else None
+    try:
+        return input(prompt)
+    except EOFError:
+        return None
+
+
 def print_anything() -> None:
     """Let the output take every text: what its encoding has no bytes for, such as half of a pair of
     surrogates in a passage, is written as JSON does, ``\\ud800``."""

@@ -6,6 +6,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,16 @@ import typer
 from ..envs.info import outcome_info
 from ..plugins import register
 from .options import Overrides, overrides
-from .output import JsonFlag, console, counted, plain, print_json, with_examples, working
+from .output import (
+    JsonFlag,
+    console,
+    counted,
+    plain,
+    print_json,
+    typed_line,
+    with_examples,
+    working,
+)
 from .targets import is_documents, make_search_env
 
 if TYPE_CHECKING:
@@ -71,7 +81,7 @@ def play(
     if interactive:
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  (arrow keys and history in input())
-    game = Game(made, _read_line, console(stderr=as_json), echo=not interactive)
+    game = Game(made, partial(typed_line, PROMPT), console(stderr=as_json), echo=not interactive)
     limit = episodes or (None if interactive and task is None else 1)
     trajectories = []
     game.welcome()
@@ -86,17 +96,6 @@ def play(
         write_jsonl(record, trajectories)
     if as_json:
         print_json({"env": env, "episodes": game.outcomes, "hints": game.hints})
-
-
-def _read_line() -> str | None:
-    """The next line a person typed; None at the end of the input."""
-    if not sys.stdin.isatty():
-        line = sys.stdin.readline()
-        return line.rstrip("\n") if line else None
-    try:
-        return input(PROMPT)
-    except EOFError:
-        return None
 
 
 class Game:

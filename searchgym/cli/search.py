@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from ..plugins import register
 from .options import DataDir, Settings, overrides, set_option
-from .output import JsonFlag, counted, print_json, say, with_examples, working
+from .output import JsonFlag, counted, print_json, say, typed_line, with_examples, working
 from .targets import corpus, is_documents
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def loop(corpus: Corpus, searches: Any, *, k: int = 5, full: bool = False) -> No
     count = counted(len(corpus), "passage")
     say(f"{count} of {corpus.name}. Type what you look for, 'open 2', or 'quit'.")
     hits: Ranking = ()
-    while (line := _line()) is not None:
+    while (line := typed_line(PROMPT)) is not None:
         word, _, rest = line.strip().partition(" ")
         if word in ("quit", "exit") and not rest:
             return
@@ -95,15 +94,6 @@ def loop(corpus: Corpus, searches: Any, *, k: int = 5, full: bool = False) -> No
         elif line.strip():
             hits = searches.search([line.strip()], k)[0]
             _show(line.strip(), hits, full)
-
-
-def _line() -> str | None:
-    try:
-        if sys.stdin.isatty():
-            return input(PROMPT)
-        return sys.stdin.readline() or None
-    except EOFError:
-        return None
 
 
 def _show(query: str, hits: Ranking, full: bool) -> bool:

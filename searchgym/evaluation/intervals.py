@@ -65,7 +65,14 @@ class Interval(NamedTuple):
         ends = [(record or {}).get(name) for name in cls._fields[:3]]
         if record is None or any(v is None or not math.isfinite(v) for v in ends):
             return None
-        mean, low, high = (float(v) for v in ends if v is not None)
+        return cls.of(record)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """The interval of a record; NaN where it says null."""
+        mean, low, high = (
+            math.nan if record[k] is None else float(record[k]) for k in cls._fields[:3]
+        )
         n = record.get("n", record.get("questions", 0))
         return cls(mean, low, high, n, str(record.get("method", "")))
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import EvaluationError, check_known
 from ..scoring.metrics import MAIN, label
 from ..storage.files import read_json, write_whole
-from ..storage.records import json_text
+from ..storage.records import json_text, no_nan
 from .intervals import Interval, mean_interval
 from .metrics import (
     METRICS,
@@ -196,13 +196,13 @@ class EvalResult:
             "duration_s": round(self.duration_s, 3),
             "usage": dict(self.usage),
             "settings": dict(self.settings),
-            "means": {name: _clean(interval._asdict()) for name, interval in self.means.items()},
-            "closed_book": {k: _clean(v._asdict()) for k, v in self.closed_book.items()},
+            "means": {name: no_nan(interval._asdict()) for name, interval in self.means.items()},
+            "closed_book": {k: no_nan(v._asdict()) for k, v in self.closed_book.items()},
             "infra_errors_by_searches": {
                 str(k): list(v) for k, v in infra_by_searches(self.rows).items()
             },
             "columns": list(Row._fields),
-            "rows": [[_null(value) for value in row] for row in self.rows],
+            "rows": no_nan(self.rows),
         }
 
     @classmethod
@@ -238,7 +238,7 @@ class EvalResult:
             complete=data["complete"],
             duration_s=data["duration_s"],
             usage=data.get("usage", {}),
-            closed_book={k: _interval(v) for k, v in data.get("closed_book", {}).items()},
+            closed_book={k: Interval.of(v) for k, v in data.get("closed_book", {}).items()},
         )
 
     def save(self, path: Path | str) -> Path:
@@ -286,11 +286,6 @@ def family_marks(results: Sequence[EvalResult], metric: str) -> list[dict[str, A
     return marks
 
 
-def _interval(said: Mapping[str, Any]) -> Interval:
-    mean, low, high = (math.nan if said[k] is None else said[k] for k in ("mean", "low", "high"))
-    return Interval(mean, low, high, said["n"], said["method"])
-
-
 def _number(name: str, value: Any) -> Any:
     return math.nan if value is None and name in _MAY_LACK else value
 
@@ -313,13 +308,3 @@ def _check_type(name: str, value: Any, kind: Any) -> None:
     fits = isinstance(value, int | float if kind is float else kind)
     if not fits or isinstance(value, bool) != (kind is bool):
         raise EvaluationError(f"{name} is a {kind.__name__}, got {value!r:.80}")
-
-
-def _null(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {k: _null(v) for k, v in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _clean(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: _null(v) for k, v in values.items()}

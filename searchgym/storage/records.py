@@ -4,6 +4,7 @@ trajectories."""
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,6 +26,15 @@ def json_text(value: Any, indent: int | None = None) -> str:
     and UTF-8 cannot: then all but ASCII is escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return json.dumps(value, indent=indent) if _LONE.search(text) else text
+
+
+def no_nan(value: Any) -> Any:
+    """A JSON value in which numbers that are not finite are null."""
+    if isinstance(value, Mapping):
+        return {key: no_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [no_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def hits_to_json(hits: tuple[Hit, ...]) -> list[list[Any]]:

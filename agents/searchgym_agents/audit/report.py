@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from searchgym.corpora.corpus import Corpus
 from searchgym.errors import DataError
 from searchgym.evaluation.intervals import Interval, proportion
+from searchgym.storage.records import no_nan
 from searchgym.types import SearchEngine, Task
 
 from .searcher import Progress
@@ -119,7 +120,7 @@ def write_report(path: Path, rows: Sequence[Mapping[str, Any]], record: Mapping[
     """Write the record (``.json``) or the rows (``.csv``); ``DataError`` for another ending."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".json":
-        text = json.dumps(_no_nan(record), ensure_ascii=False, indent=1)
+        text = json.dumps(no_nan(record), ensure_ascii=False, indent=1)
         path.write_text(text, encoding="utf-8")
     elif path.suffix == ".csv":
         with path.open("w", encoding="utf-8", newline="") as file:
@@ -153,11 +154,3 @@ _SHARES = ("in_corpus", "one_search", "within")
 def _record(share: Interval) -> dict[str, Any]:
     part = round(share.mean * share.n) if share.n else 0
     return {"part": part, "of": share.n, "share": share.mean, "low": share.low, "high": share.high}
-
-
-def _no_nan(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _no_nan(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_no_nan(inner) for inner in value]
-    return None if isinstance(value, float) and value != value else value

@@ -123,7 +123,7 @@ def recorded(path: Path) -> list[Entry]:
         scoring = run.get("scoring", FIRST_SCORING)
         note = "" if scoring == SCORING_VERSION else f"scoring {scoring}"
         for (rung, agent), these in cells.items():
-            scores = {row["metric"]: _interval(row) for row in these
+            scores = {row["metric"]: Interval.of({**row, "method": "stored"}) for row in these
                       if row["metric"] in METRICS and row["low"] is not None}  # fmt: skip
             if not scores:  # a mean without an interval stands beside another row's, no row itself
                 continue
@@ -296,8 +296,3 @@ def ordered(rows: Sequence[Entry], *, of: str | None = None) -> list[Entry]:
 def _mean(row: Entry, metric: str) -> float:
     score = row.scores.get(metric)
     return -math.inf if score is None or math.isnan(score.mean) else score.mean
-
-
-def _interval(row: Mapping[str, Any]) -> Interval:
-    mean, low, high = (math.nan if row[k] is None else row[k] for k in ("mean", "low", "high"))
-    return Interval(mean, low, high, row["questions"], "stored")

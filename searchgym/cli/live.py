@@ -128,14 +128,12 @@ class Screen:
         for name, _ in chosen(metrics):
             self.history.setdefault(name, deque(maxlen=_KEPT)).append(metrics[name])
             self.first.setdefault(name, metrics[name])
-        self.warnings += warnings
         if self._display is None:
             say(self.line())
-            for warning in warnings:
-                say(f"warning: {warning}")
+        self.warn(warnings)
 
     def warn(self, warnings: Sequence[str]) -> None:
-        """Show warnings that come after the last step."""
+        """Show warnings."""
         self.warnings += warnings
         if self._display is None:
             for warning in warnings:

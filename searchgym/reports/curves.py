@@ -28,8 +28,7 @@ def centred(values: Sequence[float | None], span: int) -> list[float]:
     out = []
     for i in range(n):
         reach = min(half, i, n - 1 - i)
-        near = values[i - reach : i + reach + 1]
-        known = [v for v in near if v is not None and not math.isnan(v)]
+        known = _known(values[i - reach : i + reach + 1])
         out.append(fmean(known) if known else math.nan)
     return out
 
@@ -42,8 +41,7 @@ def thinned(
     size = -(-len(xs) // points)
     out = []
     for start in range(0, len(xs), max(size, 1)):
-        known = [v for v in values[start : start + size] if v is not None and not math.isnan(v)]
-        if known:
+        if known := _known(values[start : start + size]):
             out.append((xs[min(start + size, len(xs)) - 1], fmean(known)))
     return out
 
@@ -60,11 +58,14 @@ def mean_curve(lines: Iterable[Sequence[tuple[float, float]]]) -> list[tuple[flo
 def ends(values: Sequence[float | None], count: int = 10) -> tuple[float | None, float | None]:
     """Means of the first and of the last ``count`` known values; of half of them where there are
     fewer than twice as many."""
-    known = [v for v in values if v is not None and not math.isnan(v)]
-    if not known:
+    if not (known := _known(values)):
         return None, None
     size = max(1, min(count, len(known) // 2))
     return fmean(known[:size]), fmean(known[-size:])
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [v for v in values if v is not None and not math.isnan(v)]
 
 
 def changing(rows: Sequence[Mapping[str, object]], prefix: str) -> list[str]:

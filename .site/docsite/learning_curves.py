@@ -47,8 +47,8 @@ def title() -> str:
     ]  # fmt: skip
     least = min(len(row["ends"]) for row in rows)
     return (
-        f"In {len(above)} of {len(rows)} environments every seed, of {least} or more, ends clearly "
-        "above rules, random actions and uniform choices"
+        f"In {len(above)} of {len(rows)} environments all {least} seeds end clearly above rules, "
+        "random actions and uniform choices"
     )
 
 

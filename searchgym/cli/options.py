@@ -202,7 +202,7 @@ def _texts(kind: Any) -> dict[str, str]:
 
 def refuse_options(context: typer.Context, known: Collection[str], why: str) -> None:
     """``CardError`` for options that were typed and are none of the known ones."""
-    for option in context.params:
-        source = context.get_parameter_source(option)  # an enumeration of typer's own click
-        if option not in known and source is not None and source.name == "COMMANDLINE":
-            raise CardError(f"--{option.replace('_', '-')} {why}")
+    for option in context.command.params:
+        source = context.get_parameter_source(str(option.name))  # of typer's own click
+        if option.name not in known and source is not None and source.name == "COMMANDLINE":
+            raise CardError(f"{option.opts[0]} {why}")

@@ -113,8 +113,8 @@ def test_audit_of_ones_own_questions(cli: Cli, files: Path, tmp_path: Path) -> N
     [
         (["-s", "max_tasks=1"], "--set max_tasks=1 is for an environment's questions"),
         (["--split", "dev"], "--split dev chooses among a card's"),
-        (["--count", 5], "--count 5 is for --prove"),
-        (["--prove", "--out", "x.csv"], "--corpus and --out cannot stand with --prove"),
+        (["--count", 5], "--count is for --prove"),
+        (["--prove", "--out", "x.csv"], "--corpus cannot stand with --prove"),
     ],
 )
 def test_audit_names_options_it_has_no_use_for(

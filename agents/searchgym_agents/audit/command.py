@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from searchgym.cli.options import DataDir, Overrides, overrides
+from searchgym.cli.options import DataDir, Overrides, overrides, refuse_options
 from searchgym.cli.output import (
     JsonFlag,
     examples,
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from .verdicts import Verdict
 
 
-_NOT_PROVED = {
-    "corpus": "--corpus", "engine": "--engine", "turns": "--turns", "questions": "--questions",
-    "shown": "--list", "out": "--out", "data_dir": "--data-dir",
-}  # fmt: skip
-"""Options that --prove has no use for, by the parameter's name."""
+OF_PROOFS = frozenset({"name", "prove", "count", "k", "split", "settings", "as_json"})
+"""Options that --prove uses."""
 
 
 @register("command:audit")
@@ -110,17 +107,16 @@ def audit(
 
     from .report import measure_answerability
 
-    given = {option: flag for option, flag in _NOT_PROVED.items() if _is_given(context, option)}
     if prove:
-        if given:
-            raise DataError(
-                f"{' and '.join(given.values())} cannot stand with --prove, which asks BM25 for "
-                "fresh tasks of a generated world; it takes --count, -k, --split, --set and --json"
-            )
+        refuse_options(
+            context, OF_PROOFS,
+            "cannot stand with --prove, which asks BM25 for fresh tasks of a generated world; it "
+            "takes --count, -k, --split, --set and --json",
+        )  # fmt: skip
         _prove(name, split or "train", count, k, settings, as_json)
         return
-    if _is_given(context, "count"):
-        raise DataError(f"--count {count} is for --prove; of other questions, --questions N")
+    others = context.params.keys() - {"count"}
+    refuse_options(context, others, "is for --prove; of other questions, --questions N")
     if out is not None and out.suffix not in (".json", ".csv"):
         raise DataError(f"--out {out}: give a .json or .csv file")
     with working(f"reading {name} …"):
@@ -184,12 +180,6 @@ def _material(
     if corpus is None:
         return shared.corpus, shared.world, list(shared.tasks)
     return load(corpus, split or "public", data_dir), None, list(shared.tasks)
-
-
-def _is_given(context: typer.Context, option: str) -> bool:
-    """Return whether a person typed an option."""
-    source = context.get_parameter_source(option)  # an enumeration of typer's own click
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _known_environment(name: str, error: CardError) -> None:

@@ -201,7 +201,7 @@ class CandidateScorer(nn.Module):
         """The networks on these candidates, each to be called for its logits (N,), in any order or
         thread: what chance decides is drawn before."""
         is_search = rows[:, :SEARCH_FORMS].sum(1) > 0.5
-        rows = ((rows - self.mean) * self.scale).clamp(-6, 6)
+        rows = (rows - self.mean).mul_(self.scale).clamp_(-6, 6)
         segments = Segments(state, states)
         entries = len(rows) * int(self.config["width"])
         return [
@@ -226,7 +226,7 @@ def segment_log_softmax(logits: Tensor, state: Tensor, states: int) -> Tensor:
 def stack(features: Sequence[NDArray[np.floating]]) -> tuple[Tensor, Tensor, list[int]]:
     """Rows of several states as (rows (N, F) float32, state (N,), where each state starts)."""
     sizes = [len(f) for f in features]
-    rows = torch.from_numpy(np.concatenate(features).astype(np.float32, copy=False))
+    rows = torch.from_numpy(np.concatenate(features)).float()
     state = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
     starts = [0, *np.cumsum(sizes)[:-1].tolist()]
     return rows, state, starts

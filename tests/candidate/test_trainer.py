@@ -10,7 +10,7 @@ import torch
 from searchgym.core import Episode, EpisodeConfig, Rules, run_episodes
 from searchgym.errors import DataError
 from searchgym.rewards import Reward
-from searchgym.scoring import metrics
+from searchgym.scoring import metrics, score_answer
 from searchgym_agents.candidate.agent import CandidateAgent
 from searchgym_agents.candidate.arena import follow, play_greedily, roots
 from searchgym_agents.candidate.trainer import CandidateTrainConfig, CandidateTrainer
@@ -132,6 +132,20 @@ def test_nodes_are_what_the_real_episode_shows(make_arena, dialect):
         assert paid == pytest.approx(sum(t.reward for t in episode.turns))
         assert node.searches == episode.queries
     assert searched > 5
+
+
+def test_every_answer_is_worth_what_scoring_says(make_arena):
+    """Those that share no word with a gold answer are not scored one by one."""
+    arena = make_arena()
+    first = roots([(arena, i) for i in range(len(arena))])
+    for node in follow([(node, 0) for node in first]):
+        for c, f1, em in zip(node.candidates, node.f1, node.em, strict=True):
+            scores = (
+                {"f1": 0, "em": 0}
+                if c.is_search
+                else score_answer(node.episode.config.task, c.text)
+            )
+            assert (f1, em) == pytest.approx((scores["f1"], scores["em"]))
 
 
 def test_weights_anneal(make_arena):

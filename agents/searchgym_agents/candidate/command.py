@@ -152,7 +152,7 @@ def quickstart(
     out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/quickstart"),
     episodes: Annotated[
         int, typer.Option(min=1, help="Train for so many at most; less if the curve is flat.")
-    ] = 12_000,
+    ] = 15_000,
     seconds: Seconds = None,
     seed: Annotated[list[int] | None, typer.Option(help="One agent per seed. Repeatable.")] = None,
     questions: Annotated[
@@ -175,7 +175,7 @@ def quickstart(
     questions made of Wikipedia's introductions; it is measured in other worlds and wordings, on
     pages and questions of other kinds that it did not see, and on the real sets that are here.
     Training ends when the development curve is flat or the episodes are used, whatever the clock
-    says: some four minutes with the measuring on two CPU cores. The same command goes on where it
+    says: some three minutes with the measuring on two CPU cores. The same command goes on where it
     was interrupted.
     """
     from .quickstart import PROCESSES, QUESTIONS, REAL_QUESTIONS, has_text, quick_recipe

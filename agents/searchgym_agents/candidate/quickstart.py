@@ -32,7 +32,7 @@ from .training import CandidateRecipe, Learned, SeedTrainer
 if TYPE_CHECKING:
     from rich.console import Console
 
-WORLDS, EPISODES = 2, 12_000
+WORLDS, EPISODES = 2, 15_000
 """Worlds and episodes that the quickstart trains on, fewer than the card's."""
 PATIENCE = 5
 """Evaluations without a better one after which its development curve counts as flat."""

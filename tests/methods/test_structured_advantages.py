@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from searchgym.errors import CardError
 from searchgym.rl import dr_grpo_advantages, grpo_advantages, turn_ends
-from searchgym_agents.methods.gigpo import gigpo_advantages
 from searchgym_agents.methods.igpo import grpo_step_advantages
-from searchgym_agents.methods.stratified_grpo import stratified_advantages
+from tests.rl.kernels import estimate, stratified
 
 R = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0])
 ONE = torch.zeros(5)
@@ -25,17 +25,17 @@ def close(got: Tensor, want: Any, atol: float = 1e-4) -> None:
 
 # --- Stratified GRPO --------------------------------------------------------------------------
 def test_stratified_worked() -> None:
-    inside = stratified_advantages(R, ONE, STRATA, alpha=1.0, eps=0)
+    inside = stratified(R, ONE, STRATA, alpha=1.0, eps=0)
     close(inside, [1, -1, 0.7071, 0.7071, -1.4142])
     close(
         grpo_advantages(R, ONE, std="population", eps=0), [0.8165, -1.2247, 0.8165, 0.8165, -1.2247]
     )
-    mixed = stratified_advantages(R, ONE, STRATA, alpha=0.5, eps=0)
+    mixed = stratified(R, ONE, STRATA, alpha=0.5, eps=0)
     close(mixed, [0.9082, -1.1124, 0.7618, 0.7618, -1.3195], atol=2e-4)
 
 
 def test_stratified_is_standard_in_each_stratum_and_overall() -> None:
-    inside = stratified_advantages(R, ONE, STRATA, alpha=1.0, eps=0)
+    inside = stratified(R, ONE, STRATA, alpha=1.0, eps=0)
     for part in (inside[:2], inside[2:], inside):
         close(part.mean(), 0.0, 1e-6)
         close(part.var(correction=0), 1.0, 1e-5)
@@ -43,16 +43,14 @@ def test_stratified_is_standard_in_each_stratum_and_overall() -> None:
 
 def test_stratified_is_grpo_without_strata() -> None:
     whole = grpo_advantages(R, ONE, std="population")
-    close(stratified_advantages(R, ONE, torch.ones(5), alpha=0.7), whole, 1e-6)
-    close(stratified_advantages(R, ONE, STRATA, alpha=0.0), whole, 1e-6)
+    close(stratified(R, ONE, torch.ones(5), alpha=0.7), whole, 1e-6)
+    close(stratified(R, ONE, STRATA, alpha=0.0), whole, 1e-6)
 
 
 def test_strata_of_other_groups_are_others() -> None:
     other = torch.tensor([0.0, 1, 0.5, 0.1, 0.9])
-    got = stratified_advantages(
-        torch.cat([R, other]), torch.cat([ONE, ONE + 1]), torch.cat([STRATA, STRATA])
-    )
-    apart = [stratified_advantages(r, ONE, STRATA) for r in (R, other)]
+    got = stratified(torch.cat([R, other]), torch.cat([ONE, ONE + 1]), torch.cat([STRATA, STRATA]))
+    apart = [stratified(r, ONE, STRATA) for r in (R, other)]
     close(got, torch.cat(apart), 1e-6)
 
 
@@ -67,16 +65,16 @@ def test_stratified_removes_what_strata_differ_by() -> None:
 
 def test_a_stratum_of_one_compares_with_the_group_alone() -> None:
     alone = torch.tensor([1.0, 2, 2, 2, 2])
-    got = stratified_advantages(R, ONE, alone, alpha=0.5)
+    got = stratified(R, ONE, alone, alpha=0.5)
     close(got[0], 0.5 * grpo_advantages(R, ONE, std="population")[0], 1e-6)
-    with pytest.raises(ValueError, match="alpha"):
-        stratified_advantages(R, ONE, alone, alpha=1.5)
+    with pytest.raises(CardError, match="alpha"):
+        stratified(R, ONE, alone, alpha=1.5)
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(3.0, -2.0), (0.1, 7.0)])
 def test_stratified_does_not_see_scale_or_shift(scale: float, shift: float) -> None:
-    got = stratified_advantages(scale * R + shift, ONE, STRATA, eps=0)
-    close(got, stratified_advantages(R, ONE, STRATA, eps=0), 1e-4)
+    got = stratified(scale * R + shift, ONE, STRATA, eps=0)
+    close(got, stratified(R, ONE, STRATA, eps=0), 1e-4)
 
 
 # --- GiGPO ------------------------------------------------------------------------------------
@@ -87,17 +85,25 @@ TOTAL = PAID.sum(1)
 PAIR = torch.zeros(2)
 
 
+def gigpo(
+    total: Tensor, paid: Tensor, anchor: Tensor, group: Tensor = PAIR, turn: Tensor = TURNS,
+    mask: Tensor = TWO, **options: Any,
+) -> Tensor:  # fmt: skip
+    given = {"reward": total, "turn_reward": paid, "signals": {"anchor": anchor}}
+    return estimate("gigpo", mask, **given, group=group, turn=turn, **options).adv
+
+
 def test_gigpo_worked() -> None:
     """The same first state, different second ones."""
     anchor = torch.tensor([[0, 1], [0, 2]])
-    got = gigpo_advantages(TOTAL, PAID, anchor, PAIR, TURNS, TWO)
+    got = gigpo(TOTAL, PAID, anchor)
     close(got, [[0.975, 0.5], [-0.975, -0.5]])
 
 
 def test_gigpo_without_common_states_compares_episodes() -> None:
-    got = gigpo_advantages(TOTAL, PAID, torch.tensor([[0, 1], [2, 3]]), PAIR, TURNS, TWO)
+    got = gigpo(TOTAL, PAID, torch.tensor([[0, 1], [2, 3]]))
     close(got, [[0.5, 0.5], [-0.5, -0.5]])
-    none = gigpo_advantages(TOTAL, PAID, torch.zeros(2, 2), PAIR, TURNS, TWO, weight=0.0)
+    none = gigpo(TOTAL, PAID, torch.zeros(2, 2), weight=0.0)
     close(none, [[0.5, 0.5], [-0.5, -0.5]])
 
 
@@ -106,14 +112,14 @@ def test_gigpo_counts_each_trajectory_once() -> None:
     turn = torch.tensor([[0, 1, 2], [0, 0, 0]])
     mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
     paid = torch.tensor([[0.0, 0, 1], [0, 0, 0]])
-    got = gigpo_advantages(paid.sum(1), paid, torch.arange(6).view(2, 3), PAIR, turn, mask)
+    got = gigpo(paid.sum(1), paid, torch.arange(6).view(2, 3), PAIR, turn, mask)
     close(got, [[0.5, 0.5, 0.5], [-0.5, 0, 0]])
 
 
 def test_gigpo_states_of_other_groups_are_others() -> None:
     anchor = torch.zeros(2, 2, dtype=torch.long)  # the same number in both groups
     anchor[:, 1] = 1
-    got = gigpo_advantages(TOTAL, PAID, anchor, torch.tensor([0, 1]), TURNS, TWO)
+    got = gigpo(TOTAL, PAID, anchor, torch.tensor([0, 1]))
     close(got, torch.zeros(2, 2))
 
 
@@ -121,7 +127,7 @@ def test_gigpo_in_standard_deviations_and_with_unscorable_ones() -> None:
     anchor = torch.tensor([[0, 1], [0, 2], [0, 3]])
     total, paid = torch.tensor([1.0, 0, float("nan")]), torch.cat([PAID, PAID[:1]])
     turn, mask, group = TURNS[:1].expand(3, 2), torch.ones(3, 2), torch.zeros(3)
-    got = gigpo_advantages(total, paid, anchor, group, turn, mask, norm="mean_std", eps=0)
+    got = gigpo(total, paid, anchor, group, turn, mask, norm="mean_std")
     close(got, [[1.4142, 0.7071], [-1.4142, -0.7071], [0, 0]])
 
 

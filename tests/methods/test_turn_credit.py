@@ -29,7 +29,6 @@ from searchgym_agents.methods.decs import redundant_turns
 from searchgym_agents.methods.infopo import Influence, gate
 from searchgym_agents.methods.matchtir import greedy, optimal, similarity, transport
 from searchgym_agents.methods.noisy_grpo import gain
-from searchgym_agents.methods.otb import otb_advantages
 from searchgym_agents.methods.salt import Edge
 from searchgym_agents.methods.spa_rl import TurnProgress
 from searchgym_agents.methods.ss_grpo import stage_advantages, stages
@@ -37,6 +36,7 @@ from searchgym_agents.methods.thr import influence
 from searchgym_agents.methods.verl_rank import effective_rank, entropy_rank, shaped
 from tests.methods.trees import close, estimate, turns
 from tests.rl.colours import TASKS, player, setting
+from tests.rl.kernels import otb
 
 # --- turn_mix: MatchTIR, MAPO, UI-S1 ----------------------------------------------------------
 PAID = [[0.5, 1.0, 0.8], [0.0, 0.2]]
@@ -181,7 +181,7 @@ def test_otb_against_a_loop() -> None:
     reward, square = (torch.rand(n, width, generator=draw) for _ in range(2))
     logp = -torch.rand(n, width, generator=draw)
     square = torch.maximum(square, (2 * logp.exp() - 1))  # Σ π² is at least what makes W ≥ 0
-    got = otb_advantages(reward, logp, square, group, mask)
+    got = otb(reward, logp, square, group, mask)
     lines = []
     for i in range(n):
         at = [t for t in range(width) if mask[i, t]]
@@ -201,7 +201,7 @@ def test_otb_against_a_loop() -> None:
 def test_otb_of_equal_weights_is_the_mean() -> None:
     reward = torch.tensor([[1.0], [0], [0], [0]])
     ones = torch.ones(4, 1)
-    got = otb_advantages(reward, ones.log() - 1, ones * 0.5, torch.zeros(4), ones)
+    got = otb(reward, ones.log() - 1, ones * 0.5, torch.zeros(4), ones)
     close(got[:, 0], [0.75, -0.25, -0.25, -0.25])
 
 

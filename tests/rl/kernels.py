@@ -64,6 +64,18 @@ def estimate(use: Any, mask: Tensor, **options: Any) -> Estimate:
     return made
 
 
+def stratified(reward: Tensor, group: Tensor, stratum: Tensor, **options: Any) -> Tensor:
+    """Stratified GRPO's advantages."""
+    given = {"reward": reward, "group": group, "signals": {"searches": stratum}}
+    return estimate("stratified", torch.ones(len(reward), 1), **given, **options).adv
+
+
+def otb(reward: Tensor, logp: Tensor, square: Tensor, group: Tensor, mask: Tensor) -> Tensor:
+    """The optimal token baseline's advantages."""
+    given = {"old_logp": logp, "measures": {"sum_pi_sq": square}, "group": group}
+    return estimate("otb", mask, turn_reward=reward, **given).adv
+
+
 reinforce_loss = loss_of("reinforce", "adv")
 ppo_loss = loss_of("ppo", "old_logp", "adv")
 decoupled_loss = loss_of("decoupled", "old_logp", "sampled_logp", "adv")

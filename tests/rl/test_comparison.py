@@ -30,7 +30,7 @@ from searchgym.rl.slots.protocols import make as make_slot
 from searchgym.rl.slots.records import Rewards, Scored
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.samples import group_of
-from searchgym_agents.methods.otb import otb_advantages
+from tests.rl.kernels import otb
 from tests.rl.trainers import trainer
 
 ALONE = {"ones", "ppo", "ppo_turn", "ppo_bi_level", "reinforce", "reinforce_pp", "remax"}
@@ -145,7 +145,7 @@ def test_sums_in_another_order_are_no_difference() -> None:
     assert not standardized(rewards, torch.zeros(4)).any()
     paid = torch.tensor([[0.1, 0.2], [0.2, 0.1], [0.3, 0.0]])
     energy = torch.full((3, 2), 0.5)
-    found = otb_advantages(paid, energy.log(), energy, torch.zeros(3), torch.ones(3, 2))
+    found = otb(paid, energy.log(), energy, torch.zeros(3), torch.ones(3, 2))
     assert not found[:, 0].any()
 
 

@@ -14,8 +14,7 @@ from searchgym.rl.slots.batch import Batch, Estimate, Output
 from searchgym.rl.slots.contracts import check_estimator
 from searchgym.rl.slots.protocols import make
 from searchgym.rl.slots.samples import group_of, sample_batch
-from searchgym_agents.methods.stratified_grpo import stratified_advantages
-from tests.rl.kernels import cispo_loss, gspo_loss
+from tests.rl.kernels import cispo_loss, gspo_loss, stratified
 from tests.rl.trainers import trainer, weights
 
 
@@ -189,9 +188,9 @@ def test_strata_by_number_and_placement_of_searches() -> None:
     searches = torch.tensor([1.0, 1, 1, 1, 2, 2])
     found = torch.tensor([[1, 0], [1, 0], [0, 1], [0, float("nan")], [1, 1], [1, 1]])
     both = torch.cat([searches[:, None], found], 1)
-    adv = stratified_advantages(reward, group, both, alpha=1.0)
+    adv = stratified(reward, group, both, alpha=1.0)
     assert torch.allclose(adv, torch.tensor([1.0, -1, 0, 0, 1, -1]), atol=1e-5)
-    one = stratified_advantages(reward, group, searches, alpha=1.0)
+    one = stratified(reward, group, searches, alpha=1.0)
     assert one[2] != 0
     batch = sample_batch(0, signals=["searches", "turn_found"])
     made = make("advantage", {"use": "stratified", "stratum": ["searches", "turn_found"]})

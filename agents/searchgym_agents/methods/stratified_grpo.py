@@ -5,55 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from searchgym.rl import Batch, Coef, Estimate, Reduction, Relative, grpo_advantages
-from searchgym.rl.ops import Std, checked_std, require_rows
-
-
-def stratified_advantages(
-    reward: Tensor,
-    group: Tensor,
-    stratum: Tensor,
-    *,
-    alpha: float = 0.5,
-    std: Std = "population",
-    eps: float = 1e-6,
-) -> Tensor:
-    """(B,) ``α A_S + (1 - α) A_G``: GRPO's advantage within the stratum of the group, and within
-    the group.
-
-    Trajectories of different structure earn different rewards for reasons that no single action is
-    to blame for; comparing them all biases credit by the difference of the strata's means. A
-    stratum of one has A_S = 0 (ours).
-
-    Args:
-        reward, group: (B,).
-        stratum: (B,) or (B, S) any numbers, equal within a stratum; the paper's strata are by
-            number, placement and outcomes of the searches.
-        alpha: 1: within strata alone; 0: GRPO. The paper's value is not known to us.
-        std: The paper's statements (variance 1 in each stratum) hold for "population".
-    """
-    keys = stratum.double().reshape(len(stratum), -1)
-    require_rows(reward=reward, group=group, stratum=keys[:, 0])
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha must be in [0, 1], got {alpha}")
-    # NaN (a turn that a member has not) is a value like any other, and differs from all of them
-    keys = torch.stack([torch.nan_to_num(keys), keys.isnan().double()], -1).flatten(1)
-    cells = torch.cat([group.double()[:, None], keys], 1)
-    _, within = torch.unique(cells, dim=0, return_inverse=True)
-    inside = grpo_advantages(reward, within, std=std, eps=eps)
-    return alpha * inside + (1 - alpha) * grpo_advantages(reward, group, std=std, eps=eps)
+from searchgym.rl.ops import Std, checked_std
 
 
 class Stratified(Relative):
     """GRPO within the stratum and within the group, mixed.
 
+    Trajectories of different structure earn different rewards for reasons that no single action is
+    to blame for; comparing them all biases credit by the difference of the strata's means. A
+    stratum of one gets 0 from the first (ours). The paper's strata are by number, placement and
+    outcomes of the searches.
+
     Args:
-        alpha: Weight of the first, or ``coef["stratified"]``.
+        alpha: Weight of the first, or ``coef["stratified"]``; the paper's is not known to us.
         stratum: The signal whose equal values make a stratum, or several; one of turns counts with
             all its turns (``["searches", "turn_evidence"]``: how many, and which of them found
             something).
+        std: The paper's statements (variance 1 in each stratum) hold for "population".
     """
 
     registered = "advantage:stratified"
@@ -78,8 +48,14 @@ class Stratified(Relative):
         self.requires = frozenset(self.strata)
 
     def estimate(self, batch: Batch, coef: Coef) -> Estimate:
-        return Estimate(stratified_advantages(
-            batch.reward, batch.group,
-            torch.cat([batch.signal(n).double().reshape(len(batch), -1) for n in self.strata], 1),
-            alpha=coef.get("stratified", self.alpha), std=self.std, eps=self.eps,
-        ))  # fmt: skip
+        keys = [batch.signal(name).double().reshape(len(batch), -1) for name in self.strata]
+        # NaN (a turn that a member has not) is a value like any other, and differs from all of them
+        keys += [key.isnan().double() for key in keys]
+        cells = torch.cat([batch.group.double()[:, None], *map(torch.nan_to_num, keys)], 1)
+        _, within = torch.unique(cells, dim=0, return_inverse=True)
+        inside, whole = (
+            grpo_advantages(batch.reward, group, std=self.std, eps=self.eps)
+            for group in (within, batch.group)
+        )
+        alpha = coef.get("stratified", self.alpha)
+        return Estimate(alpha * inside + (1 - alpha) * whole)

@@ -222,7 +222,7 @@ def test_the_quick_recipe_is_the_cards_with_less_of_it() -> None:
     assert beside.config == quick.config
     world, text = beside.env
     assert (world["worlds"], text["corpus"]) == ([0, 1, 2], "vital")
-    assert world["weight"] == text["weight"]
+    assert world["weight"] == 2 * text["weight"]
     assert world["dev"] == {"world": {"seed": 1}, "tasks": whole.dev["tasks"]}
 
 

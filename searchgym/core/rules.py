@@ -29,10 +29,6 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{getattr(own, '__module__', '?')}:{getattr(own, '__qualname__', repr(own))}"
 
 
-def _exact_match() -> Reward:
-    return Reward.of("em")
-
-
 LEAST: Mapping[str, int] = {
     "k": 1, "max_turns": 1, "max_queries": 0, "max_parallel": 1, "max_chars": 1, "max_tokens": 1,
     "max_action_chars": 1, "snippet_chars": 1, "page_chars": 1, "page_stub_chars": 1,
@@ -156,7 +152,7 @@ class Rules(RuleOptions):
     """The rules of every episode of an environment."""
 
     tools: tuple[ToolSpec, ...]
-    reward: Reward = field(default_factory=_exact_match, kw_only=True)
+    reward: Reward = field(default_factory=lambda: Reward.of("em"), kw_only=True)
     needs_task: tuple[str, ...] = field(default=(), kw_only=True)
     """Tools played by a language model that is told the task (simulated engines)."""
 

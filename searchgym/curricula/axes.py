@@ -136,13 +136,9 @@ def blur(task: Task) -> float | None:
     return described / (named + described) if named + described else 0.0
 
 
-def _branches(task: Task) -> float | None:
-    return None if task.difficulty is None else task.difficulty.branches
-
-
 MEASURES: Mapping[str, Callable[[Task], float | None]] = {
     "hops": lambda task: task.hops,
-    "branches": _branches,
+    "branches": lambda task: None if task.difficulty is None else task.difficulty.branches,
     "blur": blur,
 }
 """Measure of a task that each axis compares; ``None`` where a task does not say."""

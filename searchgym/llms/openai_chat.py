@@ -150,7 +150,9 @@ class ChatClient:
         ``prompt_tokens``, ``completion_tokens`` (as the server counts), and their ``cost`` in US
         dollars."""
         with self._guard:
-            return {**self._usage, "cost": self._cost()}
+            used = self._usage
+            cost = self.price(used["prompt_tokens"], used["completion_tokens"])
+            return {**used, "cost": cost}
 
     def run(self, batch: Sequence[ChatRequest]) -> list[Said | Failure]:
         """A reply per request, in order; a failed one is a ``Failure`` in its place."""
@@ -232,9 +234,6 @@ class ChatClient:
         if not isinstance(text, str):  # parts of text, as some servers send them
             text = "".join(str(p.get("text", "")) for p in text if isinstance(p, Mapping))
         return Said(text, calls, str(choice.get("finish_reason") or "stop"), str(refusal))
-
-    def _cost(self) -> float:
-        return self.price(self._usage["prompt_tokens"], self._usage["completion_tokens"])
 
     def price(self, read: int, written: int) -> float:
         """US dollars for so many tokens."""

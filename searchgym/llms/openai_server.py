@@ -293,7 +293,8 @@ async def probe(
         )
         if isinstance(plain, Failure):
             return plain
-        if plain.status in (404, 405, 501) and not _names_model(plain):
+        # 404 means "no such model" on some servers: that is no missing endpoint
+        if plain.status in (404, 405, 501) and "model" not in str(plain.body).lower():
             return None
         greedy = first_choice(plain.body) if plain.status < 400 else None
         if greedy is None:
@@ -409,8 +410,3 @@ async def _ids(ask: Ask) -> tuple[bool, bool]:
 
 def _are_ids(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(i, int) for i in value)
-
-
-def _names_model(reply: Reply) -> bool:
-    """404 means "no such model" on some servers: that is no missing endpoint."""
-    return "model" in str(reply.body).lower()

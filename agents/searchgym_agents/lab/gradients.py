@@ -335,7 +335,7 @@ class Bench:
         their gradients add up, do not depend on how many tokens the step has, and rewards do not
         depend on who else is in the group."""
         recipe = self.recipe
-        if self.sampled or not self._keeps_all():
+        if self.sampled or any(recipe.data.admit(s) is not s for s in self.pool):
             return False
         draws = self.draw(3, derive(0, "lab", "apart"))
         for step in draws:
@@ -354,9 +354,6 @@ class Bench:
                 if not np.allclose(together, self._added(step[None])[0], rtol=1e-4, atol=1e-7):
                     return False
         return not any(loss.whole_groups for loss in recipe.loss)
-
-    def _keeps_all(self) -> bool:
-        return all(self.recipe.data.admit(s) is s for s in self.pool)
 
 
 def _total(rewards: Rewards) -> Floats:

@@ -258,7 +258,7 @@ def trained(
     config = TrainConfig.of(
         recipe, steps=course.episodes, tasks=course.tasks, lr=course.lr, seed=seed
     )
-    changed = keywords_of(recipe)
+    changed = {"engine": dict(NOISY_ENGINE)} if recipe.needs("noise") else {}
     trainer = Trainer(
         course.env(graph, **changed) if changed else env, lm, recipe, config,
         policy=policy_of(lm, seed, course), teacher=teacher, critic=critic,
@@ -313,11 +313,6 @@ NOISY_ENGINE: Mapping[str, Any] = {"name": "degraded", "engine": "bm25"}
 """Engine of methods whose members play under noise, of which the bench's own has none."""
 EACH = 4
 """Episodes of a question by which a policy is measured alone."""
-
-
-def keywords_of(recipe: Recipe) -> dict[str, Any]:
-    """Keywords by which the environment in which a recipe trains differs from the bench's."""
-    return {"engine": dict(NOISY_ENGINE)} if recipe.needs("noise") else {}
 
 
 def with_rate(table: Mapping[str, Any], lr: float) -> dict[str, Any]:

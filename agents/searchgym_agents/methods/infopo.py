@@ -79,15 +79,11 @@ class InfoPO(Over):
         doubt = gate(rewards.std(self.std), self.tau)[rewards.index][rows]
         scored = RewardGroups(score, group)
         own = scored.std(self.std).clamp_min(self.eps)[scored.index]
-        scale = self._std(outcome, ends, batch.group).clamp_min(1)[rows] / own
+        mean = (outcome * ends).sum(1) / ends.sum(1).clamp_min(1)
+        groups = RewardGroups(mean, batch.group)  # one number a trajectory
+        scale = groups.std(self.std)[groups.index].clamp_min(1)[rows] / own
         more = coef.get("infopo", self.weight) * doubt * scale.clamp_max(1) * score
         return made._replace(adv=outcome + on_turns(more, (rows, columns), batch.turn, mask))
-
-    def _std(self, adv: Tensor, ends: Tensor, group: Tensor) -> Tensor:
-        """(N,) standard deviation of the group's advantages, one number a trajectory."""
-        mean = (adv * ends).sum(1) / ends.sum(1).clamp_min(1)
-        groups = RewardGroups(mean, group)
-        return groups.std(self.std)[groups.index]
 
 
 class Influence(Signal):

@@ -97,7 +97,8 @@ def word_tokenizer(base: Any, lexicon: Lexicon) -> Any:
     apart = {token.content for _, token in added}
     pieces = json.loads(inner.to_str())["model"]["vocab"]
     learnt = [piece for piece in sorted(pieces, key=pieces.get) if piece not in apart]
-    tokens = list(dict.fromkeys([base.eos_token, *learnt, *_tokens_of(lexicon)]))
+    words = [_SPACE + word for word in known(lexicon)]
+    tokens = list(dict.fromkeys([base.eos_token, *learnt, *words]))
     made = Tokenizer(models.Unigram([(token, -1.0) for token in tokens], unk_id=0))
     made.pre_tokenizer, made.decoder = inner.pre_tokenizer, inner.decoder
     tokenizer = PreTrainedTokenizerFast(
@@ -157,10 +158,6 @@ def embed(model: Any, tokenizer: Any, lexicon: Lexicon) -> Given:
         vectors = torch.from_numpy(slot_vectors(width) * np.float32(LONG * length))
         table[still] = vectors.to(table.device)
     return Given(still, of_words)
-
-
-def _tokens_of(lexicon: Lexicon) -> list[str]:
-    return [_SPACE + word for word in known(lexicon)]
 
 
 def _encoded(words: Iterable[str], encoder: Any) -> NDArray[np.float32]:

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from searchgym.errors import CardError
 from searchgym.rl import dr_grpo_advantages, grpo_advantages, turn_ends
-from searchgym_agents.methods.igpo import grpo_step_advantages
-from tests.rl.kernels import estimate, stratified
+from tests.rl.kernels import estimate, grpo_steps, stratified
 
 R = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0])
 ONE = torch.zeros(5)
@@ -140,9 +139,9 @@ def test_igpo_worked() -> None:
     ends = turn_ends(turn, mask)
     z = grpo_advantages(reward[ends], torch.zeros(5), eps=0)
     close(z, [-0.0445, -0.7120, 1.7355, -0.4895, -0.4895])
-    got = grpo_step_advantages(reward, ends, PAIR, mask, eps=0)
+    got = grpo_steps(reward, turn, PAIR, mask, eps=0)
     close(got, [[0.9790, 1.0235, 1.7355], [-0.9790, -0.4895, 0]])
-    later = grpo_step_advantages(reward, ends, PAIR, mask, eps=0, gamma=0.5)
+    later = grpo_steps(reward, turn, PAIR, mask, eps=0, gamma=0.5)
     close(later[0], [-0.0445 + 0.5 * (-0.712 + 0.5 * 1.7355), -0.712 + 0.5 * 1.7355, 1.7355])
 
 
@@ -150,13 +149,13 @@ def test_a_discount_per_step_does_not_count_tokens() -> None:
     """The same steps written with one token each, or with three and search results between."""
     short = torch.tensor([[0.5, 1.0], [0.0, 0.0]])
     turn, mask = TURNS, TWO
-    want = grpo_step_advantages(short, turn_ends(turn, mask), PAIR, mask, gamma=0.7)
+    want = grpo_steps(short, turn, PAIR, mask, gamma=0.7)
     places = [2, 6]
     long_turn = torch.tensor([[0, 0, 0, 0, 1, 1, 1]] * 2)
     long_mask = torch.tensor([[1, 1, 1, 0, 1, 1, 1]] * 2)
     reward = torch.zeros(2, 7)
     reward[:, places] = short
-    got = grpo_step_advantages(reward, turn_ends(long_turn, long_mask), PAIR, long_mask, gamma=0.7)
+    got = grpo_steps(reward, long_turn, PAIR, long_mask, gamma=0.7)
     close(got[:, :3], want[:, :1].expand(2, 3), 1e-6)
     close(got[:, 4:], want[:, 1:].expand(2, 3), 1e-6)
     close(got[:, 3], torch.zeros(2), 0)
@@ -164,12 +163,12 @@ def test_a_discount_per_step_does_not_count_tokens() -> None:
 
 def test_one_turn_each_is_grpo() -> None:
     mask = torch.ones(5, 1)
-    got = grpo_step_advantages(R[:, None], mask > 0, ONE, mask)
+    got = grpo_steps(R[:, None], torch.zeros(5, 1).long(), ONE, mask)
     close(got[:, 0], grpo_advantages(R, ONE), 1e-6)
 
 
 def test_a_group_of_failures_learns_from_what_it_found() -> None:
     reward = torch.tensor([[0.4, 0.0], [0.0, 0.0]])  # both wrong; the first one found something
-    got = grpo_step_advantages(reward, turn_ends(TURNS, TWO), PAIR, TWO)
+    got = grpo_steps(reward, TURNS, PAIR, TWO)
     assert got[0, 0] > got[1, 0]
     assert float(got.abs().max()) > 0.5

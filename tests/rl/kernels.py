@@ -70,6 +70,14 @@ def stratified(reward: Tensor, group: Tensor, stratum: Tensor, **options: Any) -
     return estimate("stratified", torch.ones(len(reward), 1), **given, **options).adv
 
 
+def grpo_steps(
+    reward: Tensor, turn: Tensor, group: Tensor, mask: Tensor, **options: Any
+) -> Tensor:  # fmt: skip
+    """Advantages of GRPO with process supervision."""
+    given = {"turn_reward": reward, "turn": turn, "group": group}
+    return estimate("grpo_steps", mask, **given, **options).adv
+
+
 def otb(reward: Tensor, logp: Tensor, square: Tensor, group: Tensor, mask: Tensor) -> Tensor:
     """The optimal token baseline's advantages."""
     given = {"old_logp": logp, "measures": {"sum_pi_sq": square}, "group": group}

@@ -15,9 +15,8 @@ from searchgym.rl.advantages.group_relative import (
 from searchgym.rl.advantages.reinforce import RunningMean
 from searchgym.rl.ops.tokens import at_last_token, moments, whiten
 from searchgym.rl.ops.turns import reward_to_go
-from searchgym_agents.methods.igpo import grpo_step_advantages
 from searchgym_agents.methods.opo import opo_advantages
-from tests.rl.kernels import estimate
+from tests.rl.kernels import estimate, grpo_steps
 
 NAN = float("nan")
 ONE_WINNER = torch.tensor([1.0, 0, 0, 0])
@@ -214,16 +213,16 @@ def test_remax():
 
 
 def test_process_rewards_are_normalised_together_and_summed():
-    ends = torch.tensor([[0, 1, 0, 1], [1, 1, 1, 1]])
+    turn = torch.tensor([[0, 0, 1, 1], [0, 1, 2, 3]])
     group = torch.zeros(2)
     z = (torch.tensor([1.0, 2, 4]) - 7 / 3) / torch.tensor([1.0, 2, 4]).std()
-    got = grpo_step_advantages(STEPS, ends, group, MASK, eps=0)
+    got = grpo_steps(STEPS, turn, group, MASK, eps=0)
     expected = torch.tensor([[z[0] + z[1], z[0] + z[1], 0, z[1]], [z[2], 0, 0, 0]])
     torch.testing.assert_close(got, expected)
     # one step per trajectory, at its end: GRPO
     outcome = torch.tensor([1.0, 0.3])
     last = at_last_token(outcome, MASK)
-    one = grpo_step_advantages(last, last != 0, group, MASK)
+    one = grpo_steps(last, turn * 0, group, MASK)
     torch.testing.assert_close(one[:, 0], grpo_advantages(outcome, group))
 
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from searchgym.rl.critics import value_loss
 from searchgym.rl.losses.likelihood import dpo_loss
-from searchgym.rl.ops.turns import turn_ends, turn_starts
-from searchgym_agents.methods.igpo import grpo_step_advantages
+from searchgym.rl.ops.turns import turn_starts
 from tests.rl.kernels import (
     cispo_loss,
     decoupled_loss,
     entropy_loss,
     estimate,
+    grpo_steps,
     gspo_loss,
     kimi_loss,
     kl_loss,
@@ -132,9 +132,7 @@ TOKEN_ADVANTAGES = {
         ).adv
     ),
     "remax": lambda b: estimate("remax", b.mask, turn_reward=b.reward, baseline=b.outcome).adv,
-    "grpo-steps": lambda b: grpo_step_advantages(
-        b.reward, turn_ends(b.turn, b.mask), b.group, b.mask
-    ),
+    "grpo-steps": lambda b: grpo_steps(b.reward, b.turn, b.group, b.mask),
     "ppo": lambda b: ppo(b, gamma=0.9).adv,
     "ppo-returns": lambda b: ppo(b, gamma=0.9).returns,
     "turn-ppo": lambda b: ppo(b, level="turn").adv,

@@ -62,8 +62,8 @@ def figure() -> Figure:
 
     return Figure(
         "learning", title(),
-        "Mean reward of the episodes of each update, on training questions. Thin: each seed; "
-        "thick: their mean. Lines: scripts on test questions.",
+        "Mean reward of the episodes of each update, on training questions, choices drawn. Thin: "
+        "each seed; thick: their mean. Lines: scripts on test questions.",
         f"A panel for each of {len(names)} environments, reward against updates: {title()}.",
         draw, tuple(rows),
     )  # fmt: skip

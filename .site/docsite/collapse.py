@@ -11,7 +11,7 @@ from searchgym.charts.figure import Figure
 from searchgym.charts.panels import multiples
 from searchgym.rl import CAUSES
 from searchgym.scoring.metrics import RL, label
-from searchgym_agents.lab.collapse_results import KIND, figures, lines
+from searchgym_agents.lab.collapse_results import FRESH, KIND, figures, lines
 from searchgym_agents.lab.collapses import declared
 from searchgym_agents.lab.results import load, stored
 
@@ -52,8 +52,12 @@ def page() -> dict[str, Any]:
     found = result()
     made: dict[str, Any] = {"causes": causes(), "result": None}
     if found is not None:
-        made["result"] = {**found, "lines": lines(found), "figures": figures(found),
-                          "title": figure(found).title}  # fmt: skip
+        parts = [{**found, KIND: {name: entry for name, entry in found[KIND].items()
+                                  if name.startswith(FRESH) == fresh}} for fresh in (False, True)]
+        made["result"] = {
+            **found, "lines": [*map(lines, parts)], "title": figure(found).title,
+            "figures": [figures(found, fresh=fresh) for fresh in (False, True)],
+        }  # fmt: skip
     return made
 
 

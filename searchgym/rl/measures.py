@@ -73,6 +73,8 @@ def episode_metrics(scored: Sequence[Scored]) -> dict[str, float]:
         "foreign_tokens": _foreign_tokens([m for m, _ in sound]),
         **{name: value for name, value in (
             ("em_correlation", _em_correlation(sound)),
+            ("search_gain", gain(sound, [float(e.queries) for e in episodes])),
+            ("length_gain", gain(sound, [float(len(own)) for own in logp])),
             ("truncated_gain", _mean([r for m, r in sound if m.episode.truncated]) - mean),
         ) if value == value},
     }  # fmt: skip
@@ -165,6 +167,13 @@ def batch_metrics(batch: Batch) -> dict[str, float]:
     return {"kl": masked_mean(value, mask)}
 
 
+def advantage_metrics(batch: Batch) -> dict[str, float]:
+    """``advantage``: mean over trained tokens, in root mean squares; empty where all are 0."""
+    values = batch.adv.reshape(len(batch), -1).expand(batch.mask.shape)[batch.mask].double()
+    size = float(values.square().mean().sqrt())
+    return {"advantage": float(values.mean()) / size} if size > 0 else {}
+
+
 RENAMED: Mapping[str, str] = {
     "clipped": "clip_frac", "kl_old": "approx_kl", "capped": "capped_frac",
 }  # fmt: skip
@@ -206,6 +215,21 @@ def _em_correlation(members: Sequence[tuple[Played, float]]) -> float:
     if all_alike(reward) or all_alike(em):
         return float("nan")
     return float(np.corrcoef(reward, em)[0, 1])
+
+
+def gain(members: Sequence[tuple[Played, float]], of: Sequence[float]) -> float:
+    """Standard deviations by which the reward grows with one of ``of`` among episodes that are
+    equally right: a coefficient of the regression of reward on both. NaN without a difference."""
+    rows = [
+        (r, m.episode.parts["em"], x)
+        for (m, r), x in zip(members, of, strict=True)
+        if m.episode.parts and r == r
+    ]
+    reward, em, x = np.array(rows).T if rows else np.zeros((3, 1))
+    if all_alike(reward) or all_alike(x):
+        return float("nan")
+    units = [(v - v.mean()) / (v.std() or 1.0) for v in (reward, em, x)]
+    return round(float(np.linalg.lstsq(np.stack(units[1:], 1), units[0], rcond=1e-6)[0][1]), 9)
 
 
 def _foreign_tokens(members: Sequence[Played]) -> float:

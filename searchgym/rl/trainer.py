@@ -40,6 +40,7 @@ from .diagnostics import (
 )
 from .log import CHECKPOINT, LOG, Log
 from .measures import (
+    advantage_metrics,
     batch_metrics,
     episode_metrics,
     group_metrics,
@@ -328,6 +329,7 @@ class Trainer:
                 metrics |= staleness_metrics(batch, self.policy.version, eta)
             # 5. rewards become advantages
             compare(recipe, batch, coef)
+            metrics |= advantage_metrics(batch)
             if self.saved is not None:
                 self.saved.write(self.steps, batch)
             # 6. losses, gradients, new weights

@@ -90,6 +90,7 @@ CURVE = ("f1", "em", "evidence_recall", "searches")
 SOMETIMES = frozenset({
     "kl", "ratio", "clip_frac", "approx_kl", "behaviour_weight", "capped_frac", "squared",
     "log_ratio", "groups_replayed", "em_correlation", "truncated_gain",
+    "search_gain", "length_gain", "advantage",
 })  # fmt: skip
 """Numbers of ``rl.jsonl`` that only trainings with a reference, a certain loss or a store log, or
 only steps whose episodes differ, or are cut."""

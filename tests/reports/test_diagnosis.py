@@ -78,6 +78,66 @@ def test_a_collapse_is_found_in_every_trainers_log(write: Any, tmp_path: Path) -
     assert "all_invalid" in found["not_judged"], "no log here says how many turns were invalid"
 
 
+LOGS: dict[str, dict[str, str]] = {
+    "trl": {
+        "reward": "reward", "entropy": "entropy", "completion_length": "completions/mean_length",
+        "truncated": "completions/clipped_ratio", "searches": "tools/call_frequency", "kl": "kl",
+        "frac_reward_zero_std": "frac_reward_zero_std", "grad_norm": "grad_norm",
+    },
+    "verl": {
+        "reward": "critic/score/mean", "entropy": "actor/entropy", "kl": "actor/kl_loss",
+        "completion_length": "response_length/mean", "truncated": "response_length/clip_ratio",
+        "searches": "tool_call_counts/mean", "grad_norm": "actor/grad_norm",
+        "approx_kl": "actor/ppo_kl", "advantage": "critic/advantages/mean",
+        "em": "val/test_score/nq",
+    },
+    "search-r1": {
+        "reward": "critic/score/mean", "entropy": "actor/entropy_loss", "kl": "critic/kl",
+        "completion_length": "response_length/mean", "searches": "env/number_of_valid_search",
+        "grad_norm": "actor/grad_norm", "trained_share": "state_tokens/coverage",
+        "approx_kl": "actor/ppo_kl", "advantage": "critic/advantages/mean",
+    },
+}  # fmt: skip
+"""Our names → those of TRL 1.16, verl and Search-R1, as their trainers log them."""
+BEFORE = {
+    "reward": 0.3, "em": 0.3, "entropy": 0.8, "completion_length": 300.0, "truncated": 0.02,
+    "searches": 1.5, "kl": 0.01, "frac_reward_zero_std": 0.3, "grad_norm": 0.4,
+    "approx_kl": 0.001, "advantage": -0.05, "trained_share": 0.4,
+}  # fmt: skip
+AFTER: list[tuple[str, dict[str, float]]] = [
+    ("", {"reward": 0.6, "em": 0.6, "entropy": 0.4, "completion_length": 400.0, "kl": 0.2}),
+    ("entropy_collapse", {"entropy": 0.01}), ("length_blow_up", {"completion_length": 1500.0}),
+    ("kl_blow_up", {"kl": 4.0}), ("no_search", {"searches": 0.02}),
+    ("likelihood_displacement", {"advantage": -0.9}), ("off_policy", {"approx_kl": 0.4}),
+    ("no_signal", {"frac_reward_zero_std": 1.0, "em": 0.0}),
+    ("observation_tokens", {"trained_share": 1.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [
+        (kind, name)
+        for kind in LOGS
+        for name, after in AFTER
+        if after.keys() & LOGS[kind].keys() - {"em"}
+    ],
+)
+def test_every_form_of_log_tells_collapses_apart(kind: str, cause: str, tmp_path: Path) -> None:
+    names, after = LOGS[kind], dict(AFTER)[cause]
+    rows = []
+    for step in range(40):
+        share = min(max(step - 8, 0) / 10, 1.0)
+        now = {k: v + share * (after.get(k, v) - v) for k, v in BEFORE.items()}
+        rows.append({"step": step} | {names[k]: v for k, v in now.items() if k in names})
+    path = tmp_path / ("trainer_state.json" if kind == "trl" else "train.log")
+    if kind == "trl":
+        path.write_text(json.dumps({"log_history": rows}))
+    else:
+        path.write_text("\n".join(" - ".join(f"{k}:{v}" for k, v in row.items()) for row in rows))
+    assert [f["cause"] for f in diagnosis(path)["findings"]] == [cause] * bool(cause)
+
+
 def test_names_are_translated_and_shares_turned_round(tmp_path: Path) -> None:
     source, rows = read_rows(console(tmp_path, numpy=True))
     assert source == "verl"

@@ -12,21 +12,24 @@ from searchgym.rl.collapse import CAUSES, CollapseMonitor, diagnose
 SOUND = {
     "reward": 0.3, "em": 0.3, "searches": 1.5, "entropy": 0.8, "completion_length": 50.0,
     "truncated": 0.05, "truncated_gain": -0.2, "repetition": 0.05, "em_correlation": 0.9,
-    "foreign_tokens": 0.0, "trained_share": 0.4, "kl": 0.01, "approx_kl": 0.001, "invalid": 0.05,
+    "search_gain": 0.1, "length_gain": -0.1, "advantage": -0.1, "foreign_tokens": 0.0, "trained_share": 0.4, "kl": 0.01, "approx_kl": 0.001, "invalid": 0.05,
     "importance_sampling_ratio/kl": 0.001, "sampling_logp_difference/mean": 0.001,
     "grad_norm": 1.0, "frac_reward_zero_std": 0.2,
 }  # fmt: skip
 SICK: dict[str, list[dict[str, float]]] = {
     "no_signal": [{"frac_reward_zero_std": 1.0, "em": 0.0}, {"grad_norm": 0.0, "em": 0.0}],
     "all_invalid": [{"invalid": 1.0}],
-    "no_search": [{"searches": 0.05}, {"searches": 0.9, "reward": 0.6}],
+    "no_search": [
+        {"search_gain": -0.8}, {"searches": 0.05}, {"searches": 0.9, "reward": 0.6},
+    ],
     "entropy_collapse": [{"entropy": 0.001, "em": 0.9}, {"entropy": 0.1}],
     "format_hacking": [{"reward": 0.8, "em_correlation": 0.2}],
     "length_blow_up": [
         {"completion_length": 200.0}, {"completion_length": 80.0, "reward": 0.4},
+        {"completion_length": 58.0, "length_gain": 0.4},
         {"truncated": 0.9},
     ],
-    "likelihood_displacement": [{"grad_norm": 20.0, "em": 0.2}, {"entropy": 2.0, "em": 0.1}],
+    "likelihood_displacement": [{"advantage": -0.9}, {"entropy": 2.0, "em": 0.1}],
     "search_addiction": [{"searches": 4.0, "reward": 0.9, "em": 0.2}],
     "repetition": [{"repetition": 0.6}, {"repetition": 0.1, "reward": 0.4}],
     "off_policy": [

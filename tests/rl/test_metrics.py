@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from searchgym.llms import Sampling, SftConfig, SftTrainer, encode, train
 from searchgym.policies import TrainableLM
 from searchgym.rl import minimal
 from searchgym.rl.log import read_log
-from searchgym.rl.measures import loss_metrics, staleness_metrics
+from searchgym.rl.measures import advantage_metrics, gain, loss_metrics, staleness_metrics
 from searchgym.rl.recipe import read
+from searchgym.rl.slots.batch import Estimate
 from searchgym.rl.slots.protocols import make as make_slot
 from searchgym.rl.slots.registry import REGISTRY
 from searchgym.rl.slots.samples import loss_statistics, sample_batch
@@ -85,6 +88,35 @@ def test_asynchronous_names() -> None:
     assert undocumented(logged) == []
     assert 0 < logged["importance_sampling_ratio/ess"] <= 1
     assert logged["importance_sampling_ratio/kl"] > 0
+
+
+@pytest.mark.parametrize(
+    ("rewards", "of", "told"),
+    [
+        ([0, 0, 1, 1], [2, 1, 2, 1], 0.0),  # exact match alone is paid
+        ([-1, -2, -1, -2], [1, 2, 1, 2], -1.0),  # a price of the other alone
+        ([1, 2, 3, 4], [1, 2, 1, 2], 0.5 / 1.25**0.5),  # reward = 2 em + x
+        ([1, 1, 1, 1], [1, 2, 1, 2], None), ([0, 0, 1, 1], [1, 1, 1, 1], None),
+    ],
+)  # fmt: skip
+def test_what_is_paid_among_equally_right_episodes(rewards: Any, of: Any, told: Any) -> None:
+    members: Any = [
+        (SimpleNamespace(episode=SimpleNamespace(parts={"em": em})), float(reward))
+        for em, reward in zip([0.0, 0.0, 1.0, 1.0], rewards, strict=True)
+    ]
+    made = gain(members, of)
+    assert np.isnan(made) if told is None else made == pytest.approx(told)
+
+
+@pytest.mark.parametrize(("adv", "told"), [(-1.0, -1.0), (3.0, 1.0), (0.0, None)])
+def test_advantages_that_are_all_negative(adv: float, told: float | None) -> None:
+    batch = sample_batch(0)
+    batch.credit = Estimate(torch.full((len(batch),), adv))
+    assert advantage_metrics(batch).get("advantage") == told
+    batch.credit = Estimate(
+        batch.mask * adv * torch.tensor([1.0, -1.0]).repeat(len(batch))[: len(batch), None]
+    )
+    assert abs(advantage_metrics(batch).get("advantage", 0.0)) < 0.5
 
 
 def _row(mask: Any) -> Any:

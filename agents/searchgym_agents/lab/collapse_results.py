@@ -31,8 +31,19 @@ learning bench above an exact match of .45 in the end."""
 UNLABELLED = ("ttrl", "rent", "intuitor")
 """Recipes whose rewards read no label, beside GRPO with the exact match as its reward."""
 SEEDS, SOUND_SEEDS = (10, 11, 12), (10, 11, 12, 13)
-"""Seeds of the stored trainings. Bounds were chosen on seeds 0 to 2 of collapsed trainings, and on
-the stored sound ones themselves, so the share of their false alarms is a fitted one."""
+"""Seeds of the trainings on which the signs and their bounds were chosen."""
+FRESH = "fresh:"
+"""Begins the names of trainings that were made to be judged once, by signs chosen before."""
+FRESH_SEEDS = (20, 21, 22)
+FRESH_SOUND = (
+    *SOUND, "dr_grpo", "grpo_kl", "gspo", "cispo", "reinforce_pp_baseline", "opo", "clip_cov",
+    "kl_cov", "bn_gspo", "llds",
+)  # fmt: skip
+CONDITIONS: tuple[dict[str, Any], ...] = (
+    {"seed": 20, "lr": 0.001, "world": 0}, {"seed": 21, "lr": 0.001, "world": 1},
+    {"seed": 22, "lr": 0.002, "world": 0}, {"seed": 23, "lr": 0.0005, "world": 2},
+)  # fmt: skip
+"""How recipes of ``FRESH_SOUND`` train: in turn by the first and third, or second and fourth."""
 LEAD = 5
 """Updates by which a cause is to be named before the exact match has halved."""
 READ = frozenset().union(*(cause.metrics for cause in CAUSES.values())) | {"reward", "em"}
@@ -40,7 +51,8 @@ LEGEND = (
     "named: seeds in which the doctor names the cause; first: in which no other comes before; "
     "update: mean update of its naming; halved: of the exact match's fall to half; in time: seeds "
     f"whose exact match halves and in which that is {LEAD} updates later or more; collapsed, "
-    "mended: mean exact match of the last five updates; cured: seeds in which the remedy ends it"
+    "mended: mean exact match of the last five updates; cured: seeds in which the remedy ends it; "
+    "seen, fresh: trainings on which the signs were chosen, and such as were made afterwards"
 )
 
 
@@ -79,66 +91,82 @@ def verdict(log: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def run(name: str, seed: int, mended: bool, method: str = "grpo") -> dict[str, Any]:
+def known() -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Name of an entry, ``CAUSE`` or ``sound:RECIPE``, the same after ``FRESH``, or a recipe without
+    labels → lists of trainings, ``runs`` and ``mended`` ones, each as arguments of
+    :func:`reproduce`."""
+    made: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for name in declared():
+        made[name] = {
+            part: [{"name": name, "seed": seed, "mended": part == "mended"} for seed in SEEDS]
+            for part in ("runs", "mended")
+        }
+        made[FRESH + name] = {"runs": [{"name": name, "seed": seed} for seed in FRESH_SEEDS]}
+    for i, method in enumerate(FRESH_SOUND):
+        sound = {"name": "", "method": method}
+        if method in SOUND:
+            made[f"sound:{method}"] = {"runs": [{**sound, "seed": seed} for seed in SOUND_SEEDS]}
+        made[f"{FRESH}sound:{method}"] = {"runs": [sound | c for c in CONDITIONS[i % 2 :: 2]]}
+    for recipe in UNLABELLED:
+        made[recipe] = {
+            part: [{"name": "", "method": method, "seed": seed} for seed in SEEDS]
+            for part, method in (("runs", recipe), ("mended", "grpo"))
+        }
+    return made
+
+
+def run(training: Mapping[str, Any]) -> dict[str, Any]:
     """Train once, and judge the log."""
     with tempfile.TemporaryDirectory() as folder:
-        out = reproduce(name, Path(folder) / "run", seed, mended=mended, method=method)
-        log = columns(read_log(out))
-    return {"seed": seed, "log": log, **verdict(log)}
+        log = columns(read_log(reproduce(out=Path(folder) / "run", **training)))
+    return {"seed": training["seed"], "log": log, **verdict(log)}
 
 
 def measure(
-    names: Sequence[str], path: Path | None, *, seeds: Sequence[int] = SEEDS, workers: int = 2,
+    names: Sequence[str], path: Path | None, *, seeds: int | None = None, workers: int = 2,
     progress: Callable[[str], object] = str,
 ) -> dict[str, Any]:  # fmt: skip
-    """Reproduce causes, ``"sound:RECIPE"`` and recipes without labels, with every seed; resumes
-    from ``path``.
+    """Make the first ``seeds`` trainings of entries, or all; resumes from ``path``.
 
     Raises:
-        CardError: an unknown cause.
+        CardError: a name that is not :func:`known`.
     """
-    check_known("collapse", [*declared(), *(f"sound:{m}" for m in SOUND), *UNLABELLED], *names)
+    check_known("collapse", known(), *names)
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_one_thread) as pool:
 
         def one(name: str, result: dict[str, Any]) -> Any:
             progress(name)
-            if name.startswith("sound:"):
-                method = name.removeprefix("sound:")
-                jobs = [pool.submit(run, "", seed, False, method) for seed in SOUND_SEEDS]
-                return {"runs": [job.result() for job in jobs]}
-            if name in UNLABELLED:
-                jobs = [pool.submit(run, "", s, False, m) for m in (name, "grpo") for s in seeds]
-            else:
-                jobs = [pool.submit(run, name, seed, m) for m in (False, True) for seed in seeds]
-            runs = [job.result() for job in jobs]
-            return {"runs": runs[: len(seeds)], "mended": runs[len(seeds) :]}
+            jobs = {part: [pool.submit(run, training) for training in trainings[:seeds]]
+                    for part, trainings in known()[name].items()}  # fmt: skip
+            return {part: [job.result() for job in own] for part, own in jobs.items()}
 
-        settings = {"steps": STEPS, "seeds": list(seeds), "sound_seeds": list(SOUND_SEEDS)}
-        result = resumed(path, settings, names, one, KIND)
+        result = resumed(path, {"steps": STEPS, "seeds": seeds}, names, one, KIND)
     return {**result, "machine": machine()}
 
 
 def lines(result: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Rows of the table, a cause each."""
-    made = []
-    for name, entry in result[KIND].items():
-        if name not in declared():
-            continue
-        runs, mended = entry["runs"], entry["mended"]
-        named = [run["found"][name] for run in runs if name in run["found"]]
-        first = sum(min(r["found"], key=r["found"].get, default="") == name for r in runs)
-        halved = [run for run in runs if run["halved"] is not None]
-        cured = sum(name not in m["found"] and m["end"] > r["end"]
-                    for r, m in zip(runs, mended, strict=True))  # fmt: skip
-        made.append({
-            "cause": name, "named": f"{len(named)}/{len(runs)}", "first": f"{first}/{len(runs)}",
-            "update": f"{fmean(named):.0f}" if named else "–",
-            "halved": f"{fmean(r['halved'] for r in halved):.0f}" if halved else "–",
-            "in time": f"{sum(map(_in_time, [name] * len(halved), halved))}/{len(halved)}",
-            "collapsed": f"{fmean(r['end'] for r in runs):.2f}",
-            "mended": f"{fmean(r['end'] for r in mended):.2f}", "cured": f"{cured}/{len(runs)}",
-        })  # fmt: skip
-    return made
+    """Rows of the table, an entry with a cause each."""
+    return [_line(name, **entry) for name, entry in result[KIND].items() if _cause(name)]
+
+
+def _line(
+    name: str, runs: Sequence[Mapping[str, Any]], mended: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, str]:
+    cause = _cause(name)
+    named = [run["found"][cause] for run in runs if cause in run["found"]]
+    first = sum(min(r["found"], key=r["found"].get, default="") == cause for r in runs)
+    halved = [run for run in runs if run["halved"] is not None]
+    cured = sum(cause not in m["found"] and m["end"] > r["end"]
+                for r, m in zip(runs, mended, strict=False))  # fmt: skip
+    return {
+        "cause": name, "named": f"{len(named)}/{len(runs)}", "first": f"{first}/{len(runs)}",
+        "update": f"{fmean(named):.0f}" if named else "–",
+        "halved": f"{fmean(r['halved'] for r in halved):.0f}" if halved else "–",
+        "in time": f"{sum(_in_time(cause, run) for run in halved)}/{len(halved)}",
+        "collapsed": f"{fmean(r['end'] for r in runs):.2f}",
+        "mended": f"{fmean(r['end'] for r in mended):.2f}" if mended else "–",
+        "cured": f"{cured}/{len(mended)}" if mended else "–",
+    }  # fmt: skip
 
 
 def unlabelled(result: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -159,24 +187,32 @@ def unlabelled(result: Mapping[str, Any]) -> list[dict[str, str]]:
 _ENDS = slice(0, FIRST), slice(-FIRST, None)
 
 
-def _in_time(name: str, run: Mapping[str, Any]) -> bool:
-    return run["found"].get(name, run["halved"]) <= run["halved"] - LEAD
+def _cause(name: str) -> str:
+    """The cause of an entry; "" of one without."""
+    name = name.removeprefix(FRESH)
+    return name if name in declared() else ""
 
 
-def figures(result: Mapping[str, Any]) -> dict[str, Any]:
+def _in_time(cause: str, run: Mapping[str, Any]) -> bool:
+    """Whether a run's cause was named, and early enough where the exact match halves."""
+    named, halved = run["found"].get(cause), run["halved"]
+    return named is not None and (halved is None or named <= halved - LEAD)
+
+
+def figures(result: Mapping[str, Any], *, fresh: bool = False) -> dict[str, Any]:
     """``recall``: share of the collapsed runs whose cause is named, in time where the exact match
     halves; ``named``: whenever; ``false_alarms``: share of the sound runs in which anything is
-    found; ``runs``, ``sound``: how many there are."""
-    causes = {n: e for n, e in result[KIND].items() if n in declared()}
-    runs = [(name, run) for name, entry in causes.items() for run in entry["runs"]]
-    sound = [r for n, e in result[KIND].items() if n.startswith("sound:") for r in e["runs"]]
-    named = [name in run["found"] for name, run in runs]
-    timely = [
-        ok and (run["halved"] is None or _in_time(name, run))
-        for ok, (name, run) in zip(named, runs, strict=True)
-    ]
+    found; ``runs``, ``sound``: how many there are; ``unsound``: of recipes' trainings, those whose
+    exact match halves or ends no higher, which count as neither."""
+    entries = [(_cause(name), run) for name, entry in result[KIND].items()
+               if name.startswith(FRESH) == fresh and name not in UNLABELLED
+               for run in entry["runs"]]  # fmt: skip
+    runs = [(cause, run) for cause, run in entries if cause]
+    whole = [run for cause, run in entries if not cause]
+    sound = [run for run in whole if run["halved"] is None and run["end"] > run["start"]]
     return {
-        "runs": len(runs), "named": fmean(named) if runs else None,
-        "recall": fmean(timely) if runs else None, "sound": len(sound),
+        "runs": len(runs), "sound": len(sound), "unsound": len(whole) - len(sound),
+        "named": fmean(cause in run["found"] for cause, run in runs) if runs else None,
+        "recall": fmean(_in_time(cause, run) for cause, run in runs) if runs else None,
         "false_alarms": fmean(bool(run["found"]) for run in sound) if sound else None,
     }  # fmt: skip

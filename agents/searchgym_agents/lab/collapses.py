@@ -47,12 +47,14 @@ def declared() -> dict[str, dict[str, Any]]:
 
 
 def reproduce(
-    name: str, out: Path, seed: int = 0, *, mended: bool = False, method: str = "grpo"
-) -> Path:
+    name: str, out: Path, seed: int = 0, *, mended: bool = False, method: str = "grpo",
+    lr: float = COURSE.lr, world: int = COURSE.seed,
+) -> Path:  # fmt: skip
     """Train with a cause of collapse, or, ``mended``, with its remedy; the log is in ``out``.
 
     Args:
-        name: A cause of ``collapses.toml``; ``""``: a sound training by ``method``.
+        name: A cause of ``collapses.toml``; ``""``: a sound training by ``method`` and ``lr``.
+        world: Seed of the facts, the questions and the model's start.
     """
     if name:
         check_known("collapse", declared(), name)
@@ -60,10 +62,10 @@ def reproduce(
     remedy = case.pop("remedy", {})
     if mended:
         case = {**case, **remedy}
-    course = replace(COURSE, warm_steps=case.get("warm_steps", COURSE.warm_steps))
+    course = replace(COURSE, seed=world, warm_steps=case.get("warm_steps", COURSE.warm_steps))
     recipe = Recipe.of(with_size({**read(method), **case.get("recipe", {})}, SIZE))
     config = TrainConfig.of(recipe, **{
-        "steps": STEPS, "tasks": TASKS, "lr": COURSE.lr, "seed": seed, "agreement": np.inf,
+        "steps": STEPS, "tasks": TASKS, "lr": lr, "seed": seed, "agreement": np.inf,
         "save_every": STEPS, **case.get("train", {}),
     })  # fmt: skip
     graph, _ = setting(course)

@@ -197,22 +197,13 @@ def _collapses(
     names: list[str] | None, out: Path | None, seeds: int | None, stored: bool, as_json: bool
 ) -> None:
     """Reproduce collapses, or take the shipped result, and print the table."""
-    from .collapse_results import (
-        KIND,
-        LEGEND,
-        SEEDS,
-        UNLABELLED,
-        figures,
-        lines,
-        measure,
-        unlabelled,
-    )
+    from .collapse_results import KIND, LEGEND, figures, known, lines, measure, unlabelled
     from .collapses import declared
     from .results import load
     from .results import stored as shipped
 
     wanted = list(names or declared())
-    check_known("collapse", [*declared(), *UNLABELLED], *wanted)
+    check_known("collapse", known(), *wanted)
     if stored:
         result = load(shipped(KIND), KIND)
         if names:
@@ -220,11 +211,8 @@ def _collapses(
             kept = {name: entry for name, entry in result[KIND].items() if name in names}
             result = {**result, KIND: kept}
     else:
-        first = SEEDS[0]
         with progress("reproducing", len(wanted), "causes") as bar:
-            result = measure(
-                wanted, out, seeds=range(first, first + (seeds or 1)), progress=lambda name: bar(1)
-            )
+            result = measure(wanted, out, seeds=seeds or 1, progress=lambda name: bar(1))
     if as_json:
         print_json(result)
         return
@@ -234,5 +222,9 @@ def _collapses(
         return
     print_table("Collapses made on purpose, and mended", made)
     say(LEGEND)
-    told = {name: value for name, value in figures(result).items() if value is not None}
-    say("; ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in told.items()))
+    for kind, fresh in (("seen", False), ("fresh", True)):
+        told = figures(result, fresh=fresh).items()
+        each = (
+            f"{name.replace('_', ' ')} {value:.3g}" for name, value in told if value is not None
+        )
+        say(f"{kind}: {'; '.join(each)}")

@@ -17,6 +17,7 @@ from searchgym.errors import CardError
 from searchgym.integrations import trl as bridge
 from searchgym.integrations.common import native
 from searchgym.llms import Sampling
+from searchgym.reports import diagnosis
 from tests.integrations.scene import BrokenEngine, chat_tokenizer, scene
 from tests.integrations.trl_runs import CONFIG, GROUP, Scripted, call, model, rolled, trained
 from tests.llms import tiny
@@ -43,6 +44,10 @@ def test_the_factory_trains(tmp_path):
         assert log["grad_norm"] > 0
         assert log["searchgym/em"] == 0.5
         assert log["searchgym/searches"] == 1
+    trainer.state.save_to_json(str(tmp_path / "trainer_state.json"))
+    unread = {"off_policy", "likelihood_displacement", "observation_tokens", "all_invalid",
+              "repetition", "noisy_reward", "truncated_rewarded", "kl_blow_up"}  # fmt: skip
+    assert {*diagnosis(tmp_path)["not_judged"]} == unread, "what TRL does not log, here without KL"
     second = trainer.seen[1][0]
     assert second.count("<tool_response>") == second.count("</tool_response>") == 1
 

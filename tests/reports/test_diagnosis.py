@@ -83,6 +83,7 @@ LOGS: dict[str, dict[str, str]] = {
         "reward": "reward", "entropy": "entropy", "completion_length": "completions/mean_length",
         "truncated": "completions/clipped_ratio", "searches": "tools/call_frequency", "kl": "kl",
         "frac_reward_zero_std": "frac_reward_zero_std", "grad_norm": "grad_norm",
+        "em": "searchgym/em",
     },
     "verl": {
         "reward": "critic/score/mean", "entropy": "actor/entropy", "kl": "actor/kl_loss",
@@ -104,27 +105,28 @@ BEFORE = {
     "searches": 1.5, "kl": 0.01, "frac_reward_zero_std": 0.3, "grad_norm": 0.4,
     "approx_kl": 0.001, "advantage": -0.05, "trained_share": 0.4,
 }  # fmt: skip
-AFTER: list[tuple[str, dict[str, float]]] = [
-    ("", {"reward": 0.6, "em": 0.6, "entropy": 0.4, "completion_length": 400.0, "kl": 0.2}),
-    ("entropy_collapse", {"entropy": 0.01}), ("length_blow_up", {"completion_length": 1500.0}),
-    ("kl_blow_up", {"kl": 4.0}), ("no_search", {"searches": 0.02}),
-    ("likelihood_displacement", {"advantage": -0.9}), ("off_policy", {"approx_kl": 0.4}),
-    ("no_signal", {"frac_reward_zero_std": 1.0, "em": 0.0}),
-    ("observation_tokens", {"trained_share": 1.0}),
-]  # fmt: skip
+AFTER: dict[str, dict[str, float]] = {
+    "": {"reward": 0.6, "em": 0.6, "entropy": 0.4, "completion_length": 400.0, "kl": 0.2},
+    "entropy_collapse": {"entropy": 0.01}, "length_blow_up": {"completion_length": 1500.0},
+    "kl_blow_up": {"kl": 4.0}, "no_search": {"searches": 0.02},
+    "likelihood_displacement": {"advantage": -0.9}, "off_policy": {"approx_kl": 0.4},
+    "format_hacking": {"reward": 0.9, "em": 0.3},
+    "no_signal": {"frac_reward_zero_std": 1.0, "em": 0.0},
+    "observation_tokens": {"trained_share": 1.0},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("kind", "cause"),
     [
-        (kind, name)
-        for kind in LOGS
-        for name, after in AFTER
-        if after.keys() & LOGS[kind].keys() - {"em"}
+        (kind, cause)
+        for kind, names in LOGS.items()
+        for cause, after in AFTER.items()
+        if not cause or after.keys() <= names.keys()
     ],
 )
 def test_every_form_of_log_tells_collapses_apart(kind: str, cause: str, tmp_path: Path) -> None:
-    names, after = LOGS[kind], dict(AFTER)[cause]
+    names, after = LOGS[kind], AFTER[cause]
     rows = []
     for step in range(40):
         share = min(max(step - 8, 0) / 10, 1.0)

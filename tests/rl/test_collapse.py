@@ -12,7 +12,8 @@ from searchgym.rl.collapse import CAUSES, CollapseMonitor, diagnose
 SOUND = {
     "reward": 0.3, "em": 0.3, "searches": 1.5, "entropy": 0.8, "completion_length": 50.0,
     "truncated": 0.05, "truncated_gain": -0.2, "repetition": 0.05, "em_correlation": 0.9,
-    "search_gain": 0.1, "length_gain": -0.1, "advantage": -0.1, "foreign_tokens": 0.0, "trained_share": 0.4, "kl": 0.01, "approx_kl": 0.001, "invalid": 0.05,
+    "search_gain": 0.1, "length_gain": -0.1, "advantage": -0.1,
+    "foreign_tokens": 0.0, "trained_share": 0.4, "kl": 0.01, "approx_kl": 0.001, "invalid": 0.05,
     "importance_sampling_ratio/kl": 0.001, "sampling_logp_difference/mean": 0.001,
     "grad_norm": 1.0, "frac_reward_zero_std": 0.2,
 }  # fmt: skip

@@ -92,9 +92,8 @@ def verdict(log: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
 
 
 def known() -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Name of an entry, ``CAUSE`` or ``sound:RECIPE``, the same after ``FRESH``, or a recipe without
-    labels → lists of trainings, ``runs`` and ``mended`` ones, each as arguments of
-    :func:`reproduce`."""
+    """Name of an entry (``CAUSE``, ``sound:RECIPE``, both after ``FRESH``, a recipe without labels)
+    → lists of trainings, ``runs`` and ``mended``, each as arguments of :func:`reproduce`."""
     made: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for name in declared():
         made[name] = {

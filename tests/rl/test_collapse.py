@@ -23,7 +23,7 @@ SICK: dict[str, list[dict[str, float]]] = {
     "no_search": [
         {"search_gain": -0.8}, {"searches": 0.05}, {"searches": 0.9, "reward": 0.6},
     ],
-    "entropy_collapse": [{"entropy": 0.001, "em": 0.9}, {"entropy": 0.1}],
+    "entropy_collapse": [{"entropy": 0.001, "em": 0.8}, {"entropy": 0.1}],
     "format_hacking": [{"reward": 0.8, "em_correlation": 0.2}],
     "length_blow_up": [
         {"completion_length": 200.0}, {"completion_length": 80.0, "reward": 0.4},
@@ -76,7 +76,7 @@ def test_a_sound_training_has_no_finding() -> None:
     assert diagnose(drifting({}), compares_groups=True).warned == []
     better = {"reward": 0.9, "em": 0.9, "searches": 1.0, "entropy": 0.2, "completion_length": 90.0}
     assert diagnose(drifting(better), compares_groups=True).warned == []
-    done = {**better, "frac_reward_zero_std": 1.0}
+    done = {**better, "em": 0.98, "frac_reward_zero_std": 1.0, "entropy": 0.001}
     assert diagnose(drifting(done), compares_groups=True).warned == [], "it has learnt all there is"
 
 

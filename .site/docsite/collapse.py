@@ -52,8 +52,11 @@ def page() -> dict[str, Any]:
     found = result()
     made: dict[str, Any] = {"causes": causes(), "result": None}
     if found is not None:
-        parts = [{**found, KIND: {name: entry for name, entry in found[KIND].items()
-                                  if name.startswith(FRESH) == fresh}} for fresh in (False, True)]
+        fresh = [name for name in found[KIND] if name.startswith(FRESH)]
+        parts = [
+            {**found, KIND: {n: e for n, e in found[KIND].items() if (n in fresh) == later}}
+            for later in (False, True)
+        ]
         made["result"] = {
             **found, "lines": [*map(lines, parts)], "title": figure(found).title,
             "figures": [figures(found, fresh=fresh) for fresh in (False, True)],

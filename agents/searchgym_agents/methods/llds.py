@@ -12,6 +12,9 @@ from searchgym.rl import Batch, WeightedLoss
 from searchgym.rl.ops import masked, spread
 
 Gate = Literal["turn", "trajectory"]
+ROUNDING = 1e-5
+"""Differences of log-probabilities that are none: in a step's first update all are of this kind,
+and how rows were batched would decide which gates open."""
 
 
 def fallen(
@@ -24,6 +27,7 @@ def fallen(
         unit: (N, T) long: numbers of turns, or all 0 for whole trajectories.
     """
     drop = masked(old_logp, mask).detach() - masked(logp, mask)
+    drop = drop * (drop.abs() > ROUNDING)
     sums = drop.new_zeros(len(unit), int(unit.max()) + 1)
     sums = sums.scatter_add(1, unit, drop.detach())
     kept = (sums.gather(1, unit) > 0) & (spread(adv, mask) >= 0) & mask

@@ -279,17 +279,22 @@ def best_k(batch: QueryTerms, floor: NDArray[np.float32], postings: Postings, ro
             scores[np.uint32(seen[j])] = np.float32(0.0)
 
 
-_LEVELS = 4096
 _LOW = np.uint64(0xFFFFFFFF)
 _HIGH = np.uint64(32)
 
 
 @njit(nogil=True, cache=True)
 def best_of_all(batch: QueryTerms, postings: Postings, room: Room) -> None:
-    """Find what :func:`best_k` finds, for any k."""
+    """Find what :func:`best_k` finds, for any k.
+
+    The lists are read twice: once to add up the scores, once to collect and clear them. A document
+    is a key, its score's bits above its position's complement, so that keys order as hits do. Twice
+    as many as are asked for are collected before all but the best k are let go.
+    """
     starts = batch.starts
     data, indices, indptr, largest, _, _, weighting = postings
-    scores, seen, out_docs, out_scores = room
+    scores, _, out_docs, out_scores = room
+    bits = scores.view(np.uint32)
     k = out_docs.shape[1]
     longest = 0
     for q in range(starts.shape[0] - 1):
@@ -297,50 +302,33 @@ def best_of_all(batch: QueryTerms, postings: Postings, room: Room) -> None:
     own = np.empty(longest, np.int32)
     weight = np.empty(longest, np.float32)
     bound = np.empty(longest, np.float32)
-    values = np.empty(seen.shape[0], np.float32)
-    bits = values.view(np.uint32)
-    keys = np.empty(seen.shape[0], np.uint64)
-    counts = np.empty(_LEVELS, np.int32)
+    keys = np.empty(max(2 * k, 256), np.uint64)
     high = np.empty(k, np.uint32)
     for q in range(starts.shape[0] - 1):
         n = by_largest(batch, q, largest, own, weight, bound)
-        n_seen = 0
         for i in range(n):
             w = weight[i]
             own_idf = idf_of(data, weighting, own[i])
             for p in range(indptr[own[i]], indptr[own[i] + 1]):
                 doc = np.uint32(indices[p])
-                score = scores[doc]
-                seen[n_seen] = doc  # kept only if new; no branch, it could not be predicted
-                n_seen += score == 0.0
-                scores[doc] = score + w * score_of(data, p, own_idf, weighting, doc)
-        most = np.float32(0.0)
-        for j in range(n_seen):
-            doc = np.uint32(seen[j])
-            values[j] = scores[doc]
-            scores[doc] = np.float32(0.0)
-            most = max(most, values[j])
-
-        level = 0
-        scale = np.float32(0.0)
-        if n_seen > k:
-            scale = np.float32(_LEVELS - 1) / most
-            counts[:] = 0
-            for j in range(n_seen):
-                counts[np.uint32(values[j] * scale)] += 1
-            level = _LEVELS - 1
-            reached = int(counts[level])
-            while reached < k:
-                level -= 1
-                reached += int(counts[level])
-        left = 0
-        for j in range(n_seen):
-            place = _LOW - np.uint64(np.uint32(seen[j]))
-            keys[left] = (np.uint64(bits[j]) << _HIGH) | place
-            left += int(np.uint32(values[j] * scale) >= level)
-        top = keys[:left]
-        if left > k:
-            top = np.partition(top, left - k)[left - k :]
+                scores[doc] += w * score_of(data, p, own_idf, weighting, doc)
+        least = _LOW  # of any score above 0
+        found = 0
+        for i in range(n):
+            for p in range(indptr[own[i]], indptr[own[i] + 1]):
+                doc = np.uint32(indices[p])
+                key = (np.uint64(bits[doc]) << _HIGH) | (_LOW - np.uint64(doc))
+                bits[doc] = 0
+                if key > least:
+                    keys[found] = key
+                    found += 1
+                    if found == keys.shape[0]:
+                        keys[:k] = np.partition(keys, found - k)[found - k :]
+                        least = keys[:k].min()
+                        found = k
+        top = keys[:found]
+        if found > k:
+            top = np.partition(top, found - k)[found - k :]
         top.sort()
         m = top.shape[0]
         for i in range(m):

@@ -10,6 +10,6 @@ RUN apt-get update \
 USER gym
 WORKDIR /searchgym
 COPY --chown=gym . .
-RUN make .venv/.text && rm -rf ~/.cache/pip
+RUN make .venv/.installed .venv/.text && rm -rf ~/.cache/pip
 ENV PATH=/searchgym/.venv/bin:$PATH
 CMD ["make", "quickstart"]

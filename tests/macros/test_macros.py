@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 import searchgym  # noqa: F401  (registers)
 from searchgym.dialects import get_dialect
 from searchgym.envs import SearchEnv
-from searchgym.errors import CardError
+from searchgym.errors import CardError, DataError
 from searchgym.evaluation import evaluate
 from searchgym.types import Answer
 from searchgym_agents.macros.dossiers import Part, parts_of
@@ -161,3 +162,21 @@ def test_it_learns_and_its_weights_come_back(tmp_path: Path) -> None:
             np.testing.assert_array_equal(again.weights[kind], weights)
     with pytest.raises(CardError, match="family"):
         MacroAgent("servce")
+
+
+@pytest.mark.parametrize(
+    "told",
+    (
+        [], {"family": "service"}, {"family": "service", "weights": [1]},
+        *({"family": "service", "weights": {"x": of}} for of in (
+            [10**12, {}], [-1, {}], [True, {}], [2.0, {}], [4, {"9": 1.0}], [4, {"-1": 1.0}],
+            [4, {"x": 1.0}], [4, {"1": "y"}], [4, {"1": None}], [4, {"1": 1e999}], [4], 4, None,
+        )),
+        {"family": "service", "weights": {f"x{i}": [1 << 20, {}] for i in range(9)}},
+    ),
+)  # fmt: skip
+def test_a_strangers_weights_are_an_error(told: object, tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    path.write_text(json.dumps(told))
+    with pytest.raises(DataError, match=r"w\.json"):
+        MacroAgent(weights=str(path))

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from searchgym.core import Episode, run_episodes
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
-from searchgym.errors import CardError, check_known
+from searchgym.errors import CardError, DataError, check_known
+from searchgym.objects import check_whole
 from searchgym.evaluation import episode_for
 from searchgym.seeding import derive, stream
 from searchgym.storage.files import read_json, write_whole
@@ -33,6 +34,8 @@ SIZE = 1 << 13
 
 PLACES = 1 << 17
 """Weights of each slot's marks, which are hashed."""
+MOST = 1 << 23
+"""Weights that a file may name."""
 NUMBERS, MARKS = "numbers of ", "marks of "
 DRAFTS = 16
 """Answers drawn where one with slots is given; each is tried in a fork of the episode."""
@@ -134,6 +137,7 @@ class MacroAgent:
 
     Raises:
         CardError: an unknown family.
+        DataError: the file is not such a file.
     """
 
     fingerprint = None
@@ -145,9 +149,7 @@ class MacroAgent:
         seed: int | None = None,
     ) -> None:
         if isinstance(weights, str):
-            saved = read_json(Path(weights))
-            family, told = saved["family"], saved["weights"]
-            weights = {kind: _dense(*of) for kind, of in told.items()}
+            family, weights = _loaded(Path(weights))
         check_known("family", readers(), family, error=CardError)
         self.family, self.reader, self.seed = family, readers()[family], seed
         self.weights: dict[str, Floats] = dict(weights or {})
@@ -279,9 +281,26 @@ def _draw(shares: Floats, rng: np.random.Generator | None) -> int:
     return int(shares.argmax()) if rng is None else int(rng.choice(len(shares), p=shares))
 
 
+def _loaded(path: Path) -> tuple[str, dict[str, Floats]]:
+    """Family and weights of a file that :meth:`MacroAgent.save` wrote, of a stranger as well."""
+    try:
+        saved = read_json(path)
+        family, told = str(saved["family"]), dict(saved["weights"])
+        for size, _ in told.values():
+            check_whole(f"{path}: a number of weights", size, 0, error=DataError)
+        if (total := sum(size for size, _ in told.values())) > MOST:
+            raise ValueError(f"it names {total:,} weights, at most {MOST:,} are read")
+        return family, {kind: _dense(size, dict(of)) for kind, (size, of) in told.items()}
+    except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+        raise DataError(f"{path} holds no weights of macro-actions: {error!r}") from error
+
+
 def _dense(size: int, of: Mapping[str, float]) -> Floats:
     dense = np.zeros(size)
-    dense[[int(i) for i in of]] = [*of.values()]
+    places, values = np.array([*of], np.uint32), np.array([*of.values()], np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("a weight is not finite")
+    dense[places] = values
     return dense
 
 

@@ -166,14 +166,14 @@ def test_it_learns_and_its_weights_come_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "told",
-    (
+    [
         [], {"family": "service"}, {"family": "service", "weights": [1]},
         *({"family": "service", "weights": {"x": of}} for of in (
             [10**12, {}], [-1, {}], [True, {}], [2.0, {}], [4, {"9": 1.0}], [4, {"-1": 1.0}],
             [4, {"x": 1.0}], [4, {"1": "y"}], [4, {"1": None}], [4, {"1": 1e999}], [4], 4, None,
         )),
         {"family": "service", "weights": {f"x{i}": [1 << 20, {}] for i in range(9)}},
-    ),
+    ],
 )  # fmt: skip
 def test_a_strangers_weights_are_an_error(told: object, tmp_path: Path) -> None:
     path = tmp_path / "w.json"

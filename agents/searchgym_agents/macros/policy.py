@@ -21,8 +21,8 @@ from searchgym.core import Episode, run_episodes
 from searchgym.dialects.base import get_dialect
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, DataError, check_known
-from searchgym.objects import check_whole
 from searchgym.evaluation import episode_for
+from searchgym.objects import check_whole
 from searchgym.seeding import derive, stream
 from searchgym.storage.files import read_json, write_whole
 from searchgym.types import Action, Answer, TurnRequest

@@ -11,8 +11,9 @@ import pytest
 from searchgym import RandomAgent
 from searchgym.dialects import DIALECTS
 from searchgym.envs import SearchEnv
-from searchgym.evaluation import baselines, evaluate, majority_answer
+from searchgym.evaluation import evaluate
 from searchgym.tasks import FAMILIES
+from tests.baselines import baselines, majority_answer
 from tests.solving import OPTIONS, in_dialect, unsolved, world
 
 pytestmark = pytest.mark.contract

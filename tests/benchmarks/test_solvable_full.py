@@ -11,8 +11,9 @@ from searchgym import RandomAgent
 from searchgym.agents import OracleAgent
 from searchgym.dialects import DIALECTS
 from searchgym.envs import SearchEnv
-from searchgym.evaluation import baselines, evaluate
+from searchgym.evaluation import evaluate
 from searchgym.tasks import FAMILIES
+from tests.baselines import baselines
 from tests.solving import in_dialect, unsolved, world
 
 WANTED, PER_WORLD = 1_000, 300

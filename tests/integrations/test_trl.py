@@ -45,8 +45,8 @@ def test_the_factory_trains(tmp_path):
         assert log["searchgym/em"] == 0.5
         assert log["searchgym/searches"] == 1
     trainer.state.save_to_json(str(tmp_path / "trainer_state.json"))
-    unread = {"off_policy", "likelihood_displacement", "observation_tokens", "all_invalid",
-              "repetition", "noisy_reward", "truncated_rewarded", "kl_blow_up"}  # fmt: skip
+    unread = {"off_policy", "observation_tokens", "all_invalid", "repetition", "noisy_reward",
+              "truncated_rewarded", "kl_blow_up"}  # fmt: skip
     assert {*diagnosis(tmp_path)["not_judged"]} == unread, "what TRL does not log, here without KL"
     second = trainer.seen[1][0]
     assert second.count("<tool_response>") == second.count("</tool_response>") == 1

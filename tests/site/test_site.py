@@ -161,7 +161,7 @@ def test_search_finds(page: Any, address: str) -> None:  # noqa: F811
     ):
         page.locator(".md-search__input").fill(words)
         page.keyboard.press("End")  # it looks when a key is let go
-        page.wait_for_function(FIRST, arg=address + wanted, timeout=120_000)
+        page.wait_for_function(FIRST, arg=address + wanted, timeout=300_000)
 
 
 def test_tables_sort_and_filter(page: Any, address: str) -> None:  # noqa: F811

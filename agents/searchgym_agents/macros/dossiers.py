@@ -20,7 +20,7 @@ from .policy import Macro, Reading, Slot
 from .reading import Found, pages, says, spans
 
 _THE = re.compile(r"\bthe\s+(?=[a-z])")
-_BETWEEN = re.compile(r"(?:,\s+|,?\s+and\s+)(?=the\s+[a-z])")
+_BETWEEN = re.compile(r"(?:, |,? and )(?=the [a-z])")
 _OPEN = re.compile(r"\b(?:where|which|that|whom|whose|who)\s+$")
 _NAME = re.compile(r"[A-Z0-9]\S*(?:.*\s[A-Z0-9]\S*)?")
 
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
 def parts_of(question: str) -> tuple[str, list[Part]]:
     """The topic of a question for a report, and the parts that it asks for."""
-    asked = re.split(r"(?<=[.?])\s+(?=[A-Z])", question)[0].rstrip(".?")
+    asked = re.split(r"(?<=[.?]) (?=[A-Z])", " ".join(question.split()))[0].rstrip(".?")
     begin = _THE.search(asked)
     said = _BETWEEN.split(asked[begin.start() :]) if begin else [asked]
     said[-1] = re.sub(r",[^A-Z]*$", "", said[-1])

@@ -14,9 +14,9 @@ from searchgym.agents.simple import ConstantAgent
 from searchgym.dialects.base import DIALECTS
 from searchgym.envs.search import SearchEnv
 from searchgym.envs.unwrap import search_env
-from searchgym.types import ABSTAIN, Agent, Task
 from searchgym.evaluation import evaluate
 from searchgym.evaluation.metrics import by_family
+from searchgym.types import ABSTAIN, Agent, Task
 
 
 def majority_answer(tasks: Sequence[Task]) -> str:

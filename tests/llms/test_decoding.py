@@ -94,7 +94,7 @@ def test_slots_give_what_a_growing_cache_gives(
                 torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ("llama", "qwen2", "gemma"))
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "gemma"])
 def test_output_layers_are_not_given_slices(kind: str) -> None:
     """PyTorch multiplies a slice by frozen weights one row at a time, in bfloat16 slowly."""
     model = made(kind)

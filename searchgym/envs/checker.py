@@ -228,8 +228,7 @@ def check_vector_env(env_id: str, *, num_envs: int = 4, steps: int = 12, **keywo
         made_by = spec.entry_point if isinstance(spec.entry_point, str) else "my_module:MyEnv"
         raise CheckError(
             f"{env_id} is registered without vector_entry_point, so make_vec steps one "
-            f"after the other: add vector_entry_point={vector_form(made_by)!r} to gym.register, "
-            "or pass --no-vector"
+            f"after the other: add vector_entry_point={vector_form(made_by)!r} to gym.register"
         )
     for mode in AutoresetMode:
         vector = gym.make_vec(env_id, num_envs=num_envs, autoreset_mode=mode, **keywords)

@@ -248,8 +248,10 @@ def _url(set_card: Card) -> str | None:
 def require_file(set_card: Card, path: Path) -> None:
     """Raise ``DataError``, which says how to get the set, if a file of it is not there."""
     if not path.is_file():
+        part = path.parent.is_dir() and any(path.parent.iterdir())
+        lacks = f"lacks {path.name} here" if part else "is not on this machine"
         raise DataError(
-            f"{set_card.id} is not on this machine: {path} does not exist. Get it: "
+            f"{set_card.id} {lacks}: {path} does not exist. Get it: "
             f"{how_to_get(set_card)}; or point SEARCHGYM_DATA to where it is"
         )
 

@@ -64,6 +64,10 @@ def test_absent_sets_say_how_to_get_them(tmp_path: Path) -> None:
         load_set("hotpot", data_dir=tmp_path)
     with pytest.raises(DataError, match=r"unknown split of hotpotqa 'publik'. Did you mean"):
         load_set("hotpotqa", "publik", data_dir=tmp_path)
+    (tmp_path / "hotpotqa").mkdir()
+    (tmp_path / "hotpotqa" / "SOURCE.md").touch()
+    with pytest.raises(DataError, match=r"hotpotqa lacks \S+ here: "):
+        load_set("hotpotqa", data_dir=tmp_path)
 
 
 @pytest.mark.data

@@ -9,13 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import searchgym as sg
-from searchgym.agents.oracle import OracleAgent
-from searchgym.agents.simple import ConstantAgent
-from searchgym.dialects.base import DIALECTS
-from searchgym.envs.search import SearchEnv
-from searchgym.envs.unwrap import search_env
+from searchgym.agents import ConstantAgent, OracleAgent
+from searchgym.dialects import DIALECTS
+from searchgym.envs import SearchEnv, search_env
 from searchgym.evaluation import evaluate
-from searchgym.evaluation.metrics import by_family
 from searchgym.types import ABSTAIN, Agent, Task
 
 
@@ -55,7 +52,7 @@ def baselines(
             agent, where, name=name, tasks=chosen, seed=seed, progress=progress,
             search_enabled=search_enabled,
         )  # fmt: skip
-        table[name] = {"all": result.means["em"].mean, **by_family(result.rows)}
+        table[name] = {"all": result.means["em"].mean, **result.by_family()}
 
     for dialect in dialects:
         play(f"oracle, {dialect}", OracleAgent(chosen), shared.under(dialect=dialect))

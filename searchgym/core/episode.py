@@ -46,7 +46,7 @@ from .rules import (
     page_parts,
     show_part,
 )
-from .state import EpisodeState, cut_hits
+from .state import EpisodeState, cut_hits, reported
 
 
 class Episode(EpisodeState):
@@ -205,8 +205,6 @@ class Episode(EpisodeState):
         share = self._rules.of_role(self.contexts.role(context)).get("evidence")
         if share is None:
             return ()
-        from .reports import reported  # few environments have such roles
-
         found = [h for s in self.contexts.segments if s.context == context for h in s.hits]
         return reported(conclusion, found, share)
 

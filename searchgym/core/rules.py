@@ -137,7 +137,7 @@ class RuleOptions:
     """True: sub-tasks may be handed to an ``"executor"``. A table: to these roles, by name, each
     with its ``tools`` (names; default: all), a ``prompt`` that takes the place of the first
     sentence of its instructions, and ``evidence``, a share in [0, 1]: passages that its reports
-    carry (``core.reports``); under ``"planner"`` those of whoever is asked the question."""
+    carry (``core.state.reported``); under ``"planner"`` those of whoever is asked the question."""
     may_abstain: bool = False
     """True if the instructions offer to refuse."""
     one_search: bool = False

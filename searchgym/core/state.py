@@ -7,11 +7,14 @@ of its own. Nothing is ever removed from the record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from ..dialects.base import Dialect, View, get_dialect
 from ..rewards.outcome import Outcome
+from ..text import answer_words, normalise_answer
 from ..tools.base import states_of
 from ..types import TERMINAL, End, Hit, Opened, Segment, ToolCall, ToolSpec, Turn, TurnRequest
 from .rules import PLANNER, EpisodeConfig
@@ -365,3 +368,28 @@ def cut_hits(hits: tuple[Hit, ...], limit: int | None) -> tuple[Hit, ...]:
                 Hit(h.passage._replace(text=h.passage.text[:limit]), h.score) for h in hits
             )
     return hits
+
+
+def reported(conclusion: str, found: Sequence[Hit], share: float) -> tuple[Hit, ...]:
+    """The passages that a sub-task's report carries beside its conclusion: those whose titles the
+    conclusion names, and of the rest the ``share`` (at least one, rounded up) whose words are
+    nearest to it by cosine; of equal ones those found first (the knowledge refiner of HierSearch,
+    arXiv 2508.08088, which compares embeddings).
+    """
+    passages = {hit.passage.id: hit for hit in reversed(found)}
+    hits = [passages[i] for i in dict.fromkeys(hit.passage.id for hit in found)]
+    words = normalise_answer(conclusion)
+    kept = [
+        h for h in hits if (t := normalise_answer(h.passage.title)) and f" {t} " in f" {words} "
+    ]
+    rest = [h for h in hits if h not in kept]
+    nearest = sorted(rest, key=lambda h: -_cosine(words, h.passage.text))
+    count = max(1, math.ceil(round(share * len(rest), 9)))
+    return tuple(h for h in hits if h in kept or h in nearest[:count])
+
+
+def _cosine(words: str, text: str) -> float:
+    """Cosine of two texts' word counts, rounded, so that order does not hang on the last bit."""
+    a, b = Counter(answer_words(words)), Counter(answer_words(normalise_answer(text)))
+    lengths = math.sqrt(sum(n * n for n in a.values()) * sum(n * n for n in b.values()))
+    return round(sum(n * b[w] for w, n in a.items()) / lengths, 9) if lengths else 0.0

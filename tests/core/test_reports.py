@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from searchgym.core.episode import Episode
-from searchgym.core.reports import reported
+from searchgym.core.state import reported
 from searchgym.types import Hit, Passage
 from tests.small import CORPUS, episode, play
 

@@ -13,6 +13,8 @@ _SIZE = {False: (560, 280), True: (200, 230)}
 """Narrow → width and height."""
 _LETTERS = 15
 """Characters of a name in a narrow chart."""
+_NAMED = 7
+"""Points named on either side of a line: with more, names stand far from their points."""
 
 
 def dodged(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -91,16 +93,17 @@ def cost_and_score(
 def predicted_and_measured(
     rows: Sequence[Row], x_title: str, y_title: str, *, narrow: bool = False
 ) -> Any:
-    """Agents in the plane of ``predicted`` and ``real`` scores, named; colour and shape are of
-    their ``kind``; on the line both are equal."""
+    """Agents in the plane of ``predicted`` and ``real`` scores; colour and shape are of their
+    ``kind``; on the line both are equal. Those farthest from it are named, on either side."""
     alt = altair_module()
     width, height = _SIZE[narrow]
     kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
     top = max((max(row["predicted"], row["real"]) for row in rows), default=0.0) * 1.1 or 1.0
-    shown = [
+    far = sorted(rows, key=lambda row: -abs(row["real"] - row["predicted"]))
+    named = [
         {**row, "at": place, "name": _short(str(row["agent"]), narrow), "left": not above}
         for above in (True, False)  # away from the line, where there is room
-        for some in [[row for row in rows if (row["real"] >= row["predicted"]) == above]]
+        for some in [[r for r in far if (r["real"] >= r["predicted"]) == above][:_NAMED]]
         for row, place in zip(
             some, dodged([float(r["real"]) for r in some], top * 13 / height, 0.0, top), strict=True
         )
@@ -112,7 +115,8 @@ def predicted_and_measured(
         return alt.Y(f"{field}:Q", title=y_title, scale=scale)
 
     line = alt.Chart(alt.Data(values=[{"predicted": v, "real": v} for v in (0.0, top)]))
-    base = alt.Chart(alt.Data(values=shown)).encode(x=x)
+    base = alt.Chart(alt.Data(values=[dict(row) for row in rows])).encode(x=x)
+    names = alt.Chart(alt.Data(values=named)).encode(x=x)
     keyed = {"sort": kinds, "legend": props(title=None, columns=1 if narrow else 3)}
     dots = base.mark_point(filled=True, size=90, opacity=1).encode(
         y=y("real"),
@@ -123,7 +127,7 @@ def predicted_and_measured(
     )  # fmt: skip
     return alt.layer(
         line.mark_line(color=MUTED, strokeDash=[4, 3]).encode(x=x, y=y("real")),
-        dots, *_names(base, shown, y("at"), 11),
+        dots, *_names(names, named, y("at"), 11),
     ).properties(width=width, height=height)  # fmt: skip
 
 

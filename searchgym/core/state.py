@@ -32,7 +32,7 @@ class Contexts:
         self._where: list[list[int]] = []  # context -> positions in segments
         self._roles: list[str] = []
         self._stack: list[int] = []
-        self._text: list[str | None] = []  # rendered visible text; None: must be rebuilt
+        self._text: list[list[str] | None] = []  # visible texts, joined when asked; None: unknown
         self._ids: list[list[str] | None] = []
         self._stubs: dict[int, str] = {}  # position of a page -> the stub that will replace it
 
@@ -49,7 +49,7 @@ class Contexts:
         self._stack.append(len(self._roles))
         self._roles.append(role)
         self._where.append([])
-        self._text.append("")
+        self._text.append([])
         self._ids.append([])
 
     def close(self) -> None:
@@ -71,9 +71,9 @@ class Contexts:
         self.segments.append(Segment(segment_id, context, author, kind, (text,), True, hits, asked))
         self._where[context].append(position)
         self.chars += len(text)
-        rendered, ids = self._text[context], self._ids[context]
-        if rendered is not None and ids is not None:
-            self._text[context] = rendered + text
+        texts, ids = self._text[context], self._ids[context]
+        if texts is not None and ids is not None:
+            texts.append(text)
             ids.append(segment_id)
         if stub is not None:
             self._stubs[position] = stub
@@ -88,9 +88,11 @@ class Contexts:
         return tuple(ids)
 
     def render(self, context: int) -> str:
-        if (text := self._text[context]) is None:
-            text = self._text[context] = "".join(s.text for s in self.visible(context))
-        return text
+        if (texts := self._text[context]) is None:
+            texts = self._text[context] = [s.text for s in self.visible(context)]
+        if len(texts) > 1:
+            texts[:] = ["".join(texts)]
+        return texts[0] if texts else ""
 
     def _hide(self, position: int) -> None:
         segment = self.segments[position]

@@ -188,13 +188,14 @@ class BM25Engine(Lexical):
     def search(self, texts: Sequence[str], k: int) -> list[Ranking]:
         """One ranking per text; ``k ≤ 0`` gives no hits."""
         docs, scores = self.search_positions(texts, k)
-        counts = (docs >= 0).sum(axis=1).tolist()
-        if (total := sum(counts)) <= _FEW:
+        if docs.size <= _FEW:
             get = self._passages.item
             return [
-                tuple(map(_make_hit, zip(map(get, row[:n]), values[:n], strict=True)))
-                for row, values, n in zip(docs.tolist(), scores.tolist(), counts, strict=True)
+                tuple([_make_hit((get(at), s)) for at, s in zip(row, best, strict=True) if at >= 0])
+                for row, best in zip(docs.tolist(), scores.tolist(), strict=True)
             ]
+        counts = (docs >= 0).sum(axis=1).tolist()
+        total = sum(counts)
         with collecting_later(total > _MANY):
             return [
                 tuple(map(tuple.__new__, repeat(Hit), zip(passages[:n], values[:n], strict=True)))
@@ -307,8 +308,7 @@ def flattened(rows: list[list[int]]) -> QueryTerms:
     weights: NDArray[np.float32] | None = None
     if max(map(len, rows)) > _LONG_QUERY:
         rows, weights = _weighted(rows)
-    starts = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=starts[1:])
+    starts = np.array([0, *itertools.accumulate(map(len, rows))], dtype=np.int64)
     terms = np.array(list(itertools.chain.from_iterable(rows)), dtype=np.int32)
     if weights is None:
         weights = np.ones(len(terms), dtype=np.float32)

@@ -199,7 +199,9 @@ class Toolbox:
 
     def _run(self, name: str, calls: Sequence[ToolCall]) -> list[ToolResult | Failure]:
         """Run calls of one tool, which gets copies of their arguments: the calls are recorded."""
-        results = self.tools[name].run([call._replace(args=_copied(call.args)) for call in calls])
+        results = self.tools[name].run(
+            [ToolCall(name, _copied(args), position, ctx) for _, args, position, ctx in calls]
+        )
         return [
             _own(name, result) if isinstance(result, ToolResult) else result for result in results
         ]
@@ -208,7 +210,10 @@ class Toolbox:
 def _own(tool: str, result: ToolResult) -> ToolResult:
     """The result with copies of what its tool could change later; ``EngineError`` for one that an
     episode cannot show, count or keep."""
-    cost, parts, hits = result.cost, result.parts, result.hits
+    parts, hits, cost, meta, _ = result
+    plain = type(hits) is tuple and set(map(type, hits)) == {Hit} and parts == () and not meta
+    if plain and type(cost) is float and 0 <= cost <= sys.float_info.max:
+        return result  # a plain search's, which nothing can change: by far the most
     number = isinstance(cost, int | float) and not isinstance(cost, bool)
     if not (number and 0 <= cost <= sys.float_info.max):
         raise EngineError(
@@ -221,7 +226,6 @@ def _own(tool: str, result: ToolResult) -> ToolResult:
                 f"the tool {tool!r} returned the {what} {items!r:.80}; expected a tuple of "
                 f"{'hits' if kind is Hit else 'texts or images'}"
             )
-    meta = result.meta
     if meta:
         json_of("meta", tool, meta)
         meta = copy.deepcopy(meta)
@@ -229,8 +233,10 @@ def _own(tool: str, result: ToolResult) -> ToolResult:
 
 
 def _copied(args: Mapping[str, Any]) -> dict[str, Any]:
-    plain = (str, int, float, bool)
-    return {k: v if type(v) in plain else copy.deepcopy(v) for k, v in args.items()}
+    return {k: v if type(v) in _PLAIN else copy.deepcopy(v) for k, v in args.items()}
+
+
+_PLAIN = frozenset((str, int, float, bool))
 
 
 class FunctionTool(Tool):

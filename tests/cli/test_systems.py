@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from searchgym.cli.catalog import systems
+from searchgym.cli.commands import COMMANDS
 from searchgym.objects import load_known
 from searchgym.rewards import REWARDS
 from searchgym.rl import REGISTRIES, document, implemented, marks, shipped
@@ -36,8 +37,8 @@ def test_every_system_has_one_mark_and_says_what_is_missing() -> None:
 
 def test_engines_tasks_and_tools_stand_in_the_table() -> None:
     for named in marks()["here"].values():
-        for kind, name in (part.split() for part in named):
-            assert name in REGISTRIES[kind]
+        for kind, name in (part.split(maxsplit=1) for part in named):
+            assert name in {**REGISTRIES, "command": COMMANDS}[kind]
     for name, part in {
         "UR²": "curriculum per_task", "ACQO": "engine hybrid", "DeepTravel": "engine recorded",
         "MOSAIC": "engine degraded", "VerlTool": "engine remote", "InfoSeek": "task intersection",

@@ -40,27 +40,17 @@ def group(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and (
-        (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING")
-        or (isinstance(node.test, ast.Attribute) and node.test.attr == "TYPE_CHECKING")
-    )
-
-
 @cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def statements(node: ast.AST, *, executed: bool = False) -> Iterator[ast.AST]:
-    """The statements within a node, without the many expressions of which none is an import; of
-    those ``executed`` the ones that only a type checker reads are left out."""
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements within a node, without the many expressions of which none is an import."""
     for field in ("body", "handlers", "orelse", "finalbody", "cases"):
-        if executed and field == "body" and type_checking(node):
-            continue
         for child in getattr(node, field, ()):
             yield child
-            yield from statements(child, executed=executed)
+            yield from statements(child)
 
 
 @cache
@@ -80,7 +70,7 @@ def imported(path: Path) -> list[tuple[int, str]]:
             ):
                 found.append((line, target))
 
-    for node in statements(tree(path), executed=True):
+    for node in statements(tree(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 add(node.lineno, tuple(alias.name.split(".")), [])
@@ -221,7 +211,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def _modules_imported(
     here: tuple[str, ...], path: Path, places: Mapping[tuple[str, ...], Path]
 ) -> Iterator[tuple[str, ...]]:
-    for node in statements(tree(path), executed=True):
+    for node in statements(tree(path)):
         if isinstance(node, ast.ImportFrom):
             base = here[: len(here) - node.level] if node.level else ()
             base += tuple((node.module or "").split(".")) if node.module else ()

@@ -22,7 +22,7 @@ TORCH ?= torch==2.13.0
 # than to use what is needed of it.
 PIP_INSTALL := pip install --quiet --no-compile
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST ?= $(BIN)/python -m pytest
+PYTEST ?= $(BIN)/python -m pytest -q
 WORKERS ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 # Search tools of other projects, which the server is tested against, in a venv of their own.
 PEERS := .venv-peers

@@ -1,7 +1,7 @@
 """What constants and tricks earn, by family and reward; environments' pages state it of theirs.
 
-``python -m tests.constants`` tries all of them and writes the best into ``constants.json``: a
-change of that table is a change of what a text without knowledge earns.
+``PYTHONPATH=.site python -m tests.constants`` tries all of them and writes the best into
+``constants.json``: a change of that table is a change of what a text without knowledge earns.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ def test_best_constant() -> None:
 @pytest.mark.parametrize("item", cards("envs").values(), ids=lambda card: card.id)
 def test_every_page_states_the_best_constant(item) -> None:
     text = (item.folder / "README.md").read_text(encoding="utf-8")
-    assert text.count(BEGIN) == text.count(END) == 1
+    writes = f"PYTHONPATH=.site python -m docsite.scores {item.folder.name}"
+    assert text.count(BEGIN) == text.count(END) == 1, f"{writes} writes it"
     stated = text.partition(BEGIN)[2].partition(END)[0]
     if item.body["kwargs"].get("one_search"):
         assert "constant queries the best" in stated
@@ -63,7 +64,9 @@ def test_no_text_without_knowledge_earns_more_than_is_stored() -> None:
     for family, tasks in groups.items():
         winners = {name for name, _ in stored[family].values()} | {"and", "yes no"}
         found = best(env, tasks, winners)
-        assert found.keys() == stored[family].keys(), "a new reward: python -m tests.constants"
+        assert found.keys() == stored[family].keys(), (
+            "a new reward: PYTHONPATH=.site python -m tests.constants"
+        )
         for reward, (name, mean) in found.items():
             assert mean == pytest.approx(stored[family][reward][1]), (family, reward, name)
 

@@ -123,6 +123,8 @@ def test_every_question_fits_its_budget(env_id: str) -> None:
         calls = gold_calls(task, shared.rules.tools) or set(task.queries)
         turns = 1 if alone else len(calls) + 1  # one call or query a turn, then the answer
         assert turns <= shared.rules.max_turns, f"{task.id} takes {turns} turns"
+        most = shared.rules.max_queries
+        assert most is None or len(calls) <= most, f"{task.id} takes {len(calls)} queries"
 
 
 def test_the_page_on_environments_names_every_option() -> None:

@@ -55,6 +55,9 @@ def alphabetical(corpus, world=None):
     return Alphabetical(corpus)
 
 
+alphabetical.open_options = frozenset({"world"})
+
+
 def shout(text: str) -> str:
     """Return a text in capital letters."""
     return text.upper()
@@ -77,6 +80,8 @@ def hello(name: str = "you") -> None:
 METHOD = '''
 """An advantage that is the return itself."""
 from searchgym.plugins import register
+from searchgym.tasks.chains import simple
+from searchgym.tasks.draft import family, operation
 from searchgym.rl.advantages.group_relative import GRPO
 
 
@@ -91,6 +96,17 @@ def whisper(text: str) -> str:
     return text.lower()
 
 
+@operation("loud")
+def loud(rows, text):
+    return {text(0, row[0]).upper() for row in rows}
+
+
+@register("task family:loudly")
+@family(same_answer=0.5)
+def loudly(context, rng, turn):
+    return simple.propose(context, rng, turn)
+
+
 @register("command:bye")
 def bye() -> None:
     """Take leave."""
@@ -103,6 +119,8 @@ loss = "reinforce"
 summary = "A stranger's"
 source = "nobody"
 formula = "R"
+systems = ["Plain returns"]
+missing = "its paper"
 """
 CARD = """id = "searchgym/second-hit"
 summary = "Answers with the first title, too"
@@ -158,6 +176,36 @@ print(json.dumps([reward, len(env.unwrapped.tasks), card("agents", "second-hit")
                   Recipe.of("plain_return").table["advantage"]]))
 """)  # fmt: skip
     assert json.loads(told) == [0.5, 5, "searchgym/second-hit", "Plain", "plain_return"]
+
+
+def test_what_a_method_and_an_engine_say_of_themselves_holds(stranger: Path) -> None:
+    """Systems, operations of graphs in a process that has built no such task, open options."""
+    told = run(stranger, """
+import json
+from dataclasses import replace
+import searchgym as sg
+from searchgym.engines.registry import check_open
+from searchgym.errors import CardError
+from searchgym.rl import implemented
+from searchgym.tasks.solver import Solver
+from searchgym.utils.trust import registered_only
+env = sg.SearchEnv(world={"entities": 300}, tasks={"simple": 1})
+graph, refused = env.tasks[0].graph, []
+loud = Solver(env.world).solve(replace(graph, operation=f"loud:{graph.answer}"))
+with registered_only("a file"):
+    check_open({"name": "alphabetical", "world": None})
+    for spec in ({"name": "alphabetical", "path": "/"}, "dense"):
+        try:
+            check_open(spec)
+        except CardError as error:
+            refused.append(str(error))
+print(json.dumps([implemented()["Plain returns"], loud, env.tasks[0].answers[0], refused]))
+""")  # fmt: skip
+    system, loud, answer, refused = json.loads(told)
+    assert system == ["part", "its paper", ["recipe plain_return"]]
+    assert loud == [answer.upper()]
+    assert "names the option 'path' of the engine 'alphabetical'" in refused[0]
+    assert "names the engine 'dense'" in refused[1]
 
 
 def test_the_command_line_has_them(stranger: Path) -> None:

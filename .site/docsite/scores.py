@@ -1,7 +1,7 @@
 """Measure what each environment's page states, and store it beside the environment's card.
 
-Run it as ``PYTHONPATH=.site python -m docsite.scores [ENV …] [--trained WEIGHTS]``. It calls
-``searchgym eval`` and writes ``envs/<id>/expected.json``: one run of the scripted agents and one of
+Run it as ``PYTHONPATH=.site python -m docsite.scores [ENV …] [--trained WEIGHTS]``. It writes
+what constant answers earn into the page, calls ``searchgym eval`` and writes ``envs/<id>/expected.json``: one run of the scripted agents and one of
 the trained agent in generated worlds, which stays as it is where no weights are given. On real sets
 pages show the run ``full`` of ``agents/searchgym_agents/candidate/expected.json``.
 """
@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from searchgym import __version__
 from searchgym.benchmark import reference_runs
 from searchgym.cards import Card, cards
@@ -25,6 +27,8 @@ from searchgym.corpora.data import data_directory
 from searchgym.errors import CardError
 from searchgym.evaluation.metrics import own_metric
 from searchgym.scoring import SCORING_VERSION
+
+from .constant import write_page
 
 QUESTIONS = 150
 MEASURES = ("f1", "em", "evidence_recall", "searches")
@@ -117,6 +121,7 @@ def main() -> None:
         ):
             print(f"{name}: its data is not on this machine; left as it is")
         else:
+            write_page(card.folder / "README.md", gym.make(card.id))
             path = Path(card.folder / FILE)
             agents = scripted(card)
             reference_runs.save(path, "scripted", measure(card, agents, agents))

@@ -294,6 +294,15 @@ def _print_example(name: str, kind: str, own: Path | None) -> None:
         out.print(f"  {line}", markup=False)
 
 
+def _arguments(name: str) -> dict[str, Any]:
+    """Return what a call of a tool takes, of a tool that says so before it is made."""
+    from ..tools import TOOLS, tool_spec
+
+    spec = tool_spec(load_known(TOOLS[name]))
+    taken = spec.parameters.get("properties", {}) if spec else {}
+    return {"arguments": [f"{k} ({v.get('type', 'any')})" for k, v in taken.items()]}
+
+
 def _describe(name: str) -> tuple[dict[str, Any], str]:
     from ..rl.recipe_files import shipped
 
@@ -311,7 +320,7 @@ def _describe(name: str) -> tuple[dict[str, Any], str]:
     for kind in ("engines", "tools", "families", "dialects", "curricula", "rewards"):
         for row in KINDS[kind]():
             if row["id"] == name:
-                return {"kind": kind, **row}, ""
+                return {"kind": kind, **row, **(_arguments(name) if kind == "tools" else {})}, ""
     names = [row["id"].removeprefix("searchgym/") for rows in KINDS.values() for row in rows()]
     raise CardError(unknown("id", name, names)) from not_an_env
 

@@ -49,7 +49,8 @@ OPEN: Mapping[str, frozenset[str]] = {
     }.items()
 }
 """Engines that a file of others may name, and their options that it may set: all work in memory,
-and no option is opened, waited for or run. Engines within them are checked alike."""
+and no option is opened, waited for or run. Engines within them are checked alike. One that is not
+listed says so itself: ``make.open_options = frozenset({"k1", "b"})``."""
 
 
 def build_engine(
@@ -129,10 +130,15 @@ def _checked(engine: Any, name: str) -> Any:
 def check_open(spec: Any) -> None:
     """``CardError`` for an engine that the file which is being read may not name."""
     name, options = (spec, {}) if not isinstance(spec, Mapping) else (spec.get("name"), spec)
-    if name not in (*OPEN, "self") and not (isinstance(name, str) and ":" in name):
-        refuse(f"the engine {name!r:.80}")  # an import path is refused where it is loaded
+    if name == "self" or (isinstance(name, str) and ":" in name):
+        return  # an import path is refused where it is loaded
+    opened = OPEN.get(str(name))
+    if opened is None and isinstance(name, str) and name in ENGINES:
+        opened = getattr(load_known(ENGINES[name]), "open_options", None)
+    if opened is None:
+        refuse(f"the engine {name!r:.80}")
     for option in options:
-        if name in OPEN and option not in ("name", *OPEN[str(name)]):
+        if option not in ("name", *(opened or ())):
             refuse(f"the option {option!r:.80} of the engine {name!r}")
 
 

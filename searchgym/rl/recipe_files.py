@@ -39,6 +39,8 @@ class RecipeDoc:
     """Measured results and their conditions."""
     systems: tuple[str, ...] = field(default=())
     """Published systems that this recipe is, or is a part of."""
+    missing: str = ""
+    """Words for what of them is not here, where ``systems.toml`` does not say it."""
 
     @classmethod
     def of(cls, table: Mapping[str, Any], where: str) -> RecipeDoc:

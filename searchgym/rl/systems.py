@@ -1,14 +1,14 @@
 """Published systems, how much of each is here, and by what.
 
 A recipe names its systems in ``[doc]``, a reward, dialect or curriculum in its attribute
-``systems``; ``systems.toml`` adds engines, families of tasks and tools, and says of every system
-whether it is here as a whole.
+``systems``, and what of them is not here in ``missing``. ``systems.toml`` adds engines, families of
+tasks and tools, and says of systems whether they are here as a whole.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -53,24 +53,34 @@ def marks() -> Mapping[str, Any]:
 def implemented() -> dict[str, System]:
     """System → how much of it is here, by what, and what is missing; in alphabetical order."""
     by_system: dict[str, list[str]] = {}
-    for recipe in shipped():
-        for system in doc.systems if (doc := document(recipe)) is not None else ():
-            by_system.setdefault(system, []).append(f"recipe {recipe}")
-    for kind, registry in NAMING.items():
-        for name, where in registry.items():
-            for system in getattr(load_known(where), "__dict__", {}).get("systems", ()):
-                by_system.setdefault(system, []).append(f"{kind} {name}")
+    missing: dict[str, str] = {}
+    for item, named in _naming():
+        for system in named.get("systems", ()):
+            by_system.setdefault(system, []).append(item)
+            missing[system] = named.get("missing") or missing.get(system, "")
     for system, more in marks()["here"].items():
         by_system.setdefault(system, []).extend(more)
     names = sorted(by_system, key=str.lower)
-    return {name: System(*_mark(name), tuple(by_system[name])) for name in names}
+    return {
+        name: System(*_mark(name, missing.get(name, "")), tuple(by_system[name])) for name in names
+    }
 
 
-def _mark(name: str) -> tuple[Covers, str]:
-    """Mark of a system and what is missing; one that is not marked is here in name only."""
+def _naming() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Items that name systems, and their attributes."""
+    for recipe in shipped():
+        if (doc := document(recipe)) is not None:
+            yield f"recipe {recipe}", {"systems": doc.systems, "missing": doc.missing}
+    for kind, registry in NAMING.items():
+        for name, where in registry.items():
+            yield f"{kind} {name}", getattr(load_known(where), "__dict__", {})
+
+
+def _mark(name: str, missing: str) -> tuple[Covers, str]:
+    """Mark of a system and what is missing, as the table says it, else as its items do."""
     known = marks()
-    if name in known["whole"]:
-        return "whole", ""
     if name in known["part"]:
         return "part", str(known["part"][name])
-    return "name only", str(known["name"].get(name, ""))
+    if name in known["name"]:
+        return "name only", str(known["name"][name])
+    return ("part" if missing and name not in known["whole"] else "whole"), missing

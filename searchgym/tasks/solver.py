@@ -20,10 +20,12 @@ import re
 from collections.abc import Iterator
 
 from ..errors import TaskError, unknown
+from ..objects import load_known
 from ..types import GraphEdge, ReasoningGraph
 from ..worlds.world import Fact, World
 from .context import Lookup, Surfaces
 from .draft import OPERATIONS
+from .families import FAMILIES
 
 Binding = dict[str, int]
 MOST_SOLUTIONS = 100_000
@@ -48,8 +50,9 @@ class Solver:
         """Every answer the graph allows, canonical texts in ascending order: one means unique,
         none means unanswerable. Raises ``TaskError`` for a graph that cannot be read."""
         name, _, arguments = graph.operation.partition(":")
-        if name not in OPERATIONS:
-            from . import comparison, computed, groups, parallel  # noqa: F401  (their operations)
+        if name not in OPERATIONS:  # they stand beside the families that ask for them
+            for where in FAMILIES.values():
+                load_known(where)
         if name not in OPERATIONS:
             raise TaskError(unknown("operation", name, OPERATIONS))
         if any(edge.property in self._rules for edge in graph.edges):

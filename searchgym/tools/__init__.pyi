@@ -8,6 +8,7 @@ from .memory import with_notes as with_notes
 from .registry import TOOLS as TOOLS
 from .registry import make_tool as make_tool
 from .registry import make_toolbox as make_toolbox
+from .registry import tool_spec as tool_spec
 from .retrieval import AccessTool as AccessTool
 from .retrieval import SearchTool as SearchTool
 from .user import AskUser as AskUser

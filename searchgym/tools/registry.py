@@ -62,6 +62,14 @@ def make_tool(spec: Any, context: ToolContext) -> ToolProtocol:
     return _checked(tool if bind is None else bind(context))
 
 
+def tool_spec(made: Any) -> ToolSpec | None:
+    """The name and arguments of a tool's class or function; None where its options decide."""
+    if inspect.isfunction(made):
+        return FunctionTool(made).spec
+    spec = getattr(made, "spec", None)
+    return spec if isinstance(spec, ToolSpec) else None
+
+
 def make_toolbox(specs: Sequence[Any], context: ToolContext) -> Toolbox:
     """Make the tools of an environment, in their order: the axis ``tools`` offers the first so
     many.

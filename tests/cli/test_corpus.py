@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from searchgym.tasks.families import FAMILIES
 from tests.cli.conftest import SMALL, Cli
 
 PASSAGES = {
@@ -137,11 +138,7 @@ def test_audit_of_a_world(cli: Cli) -> None:
     found = cli(
         "audit", "encyclopedia", "--prove", "--count", 6, "-s", "entities=400", "--json"
     ).json
-    assert set(found["families"]) == {
-        "simple", "chain", "comparison", "intersection", "count", "parallel", "superlative",
-        "unanswerable", "difference", "masked", "aggregate", "set", "follow_up", "report", "sql",
-        "computed",
-    }  # fmt: skip
+    assert set(found["families"]) == set(FAMILIES.shipped)
     assert all(row["built"] == 6 for row in found["families"].values())
     assert found["kept"] > 0.5
 

@@ -44,6 +44,12 @@ def bindings(graph: ReasoningGraph, world: World, skip: frozenset[str]) -> list[
     return found
 
 
+OPERATIONS = frozenset(
+    "lookup argmin argmax sum mean count set equal percent difference days join".split()
+)
+"""Those that :func:`answers` reads."""
+
+
 def answers(graph: ReasoningGraph, world: World) -> set[str]:
     operation, _, arguments = graph.operation.partition(":")
     found = bindings(graph, world, frozenset())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from searchgym.tasks.families import FAMILIES
+from searchgym.tasks import FAMILIES
 from tests.cli.conftest import SMALL, Cli
 
 PASSAGES = {

@@ -86,8 +86,8 @@ def models_merge(
 ) -> None:
     """Merge models that were trained from the same one, by their weights, without training.
 
-    Each may have learnt something else. All of them are held in memory. The prompt format and sampling
-    are those of the first.
+    Each may have learnt something else. All of them are held in memory. The prompt format and
+    sampling are those of the first.
     """
     from searchgym.cli.live import quiet_loading
     from searchgym.llms.models import resolve

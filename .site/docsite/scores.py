@@ -3,7 +3,8 @@
 Run it as ``PYTHONPATH=.site python -m docsite.scores [ENV …] [--trained WEIGHTS]``. It writes
 what constant answers earn into the page, calls ``searchgym eval`` and writes
 ``envs/<id>/expected.json``: one run of the scripted agents and one of the trained agent in
-generated worlds, which stays as it is where no weights are given. On real sets pages show the run ``full`` of ``agents/searchgym_agents/candidate/expected.json``.
+generated worlds, which stays as it is where no weights are given. On real sets pages show the run
+``full`` of ``agents/searchgym_agents/candidate/expected.json``.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def from_spec(
     functions: bool = False,
 ) -> Any:
     """An object from a name of ``known`` (name → import path or object), another import path, a
-    table ``{"use": either, **options}``, or an object, which is returned.
+    table ``{"use": either or a class, **options}``, or an object, which is returned.
 
     Classes are called with the options; a function is the object itself, its options bound by
     ``functools.partial``; any other object is taken as it is.
@@ -163,14 +163,17 @@ def from_spec(
         return spec
     options = dict(spec)
     use = options.pop("use", None)
-    if not isinstance(use, str):
+    if inspect.isclass(use) or inspect.isroutine(use):
+        use, loaded = use.__qualname__, use
+    elif not isinstance(use, str):
         raise CardError(
             f"{article(kind)} table names its object: {{use = 'name or package.module:Class', …}}, "
             f"got {sorted(map(str, spec))}"
         )
-    if use not in known and ":" not in use:
+    elif use not in known and ":" not in use:
         raise CardError(unknown(kind, use, known) + ", or 'package.module:Class'")
-    loaded = load_known(known[use]) if use in known else load_object(use)
+    else:
+        loaded = load_known(known[use]) if use in known else load_object(use)
     if accepts is not None:
         check_fits(kind, use, loaded, accepts, functions=functions)
     if inspect.isroutine(loaded):

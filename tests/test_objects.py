@@ -57,7 +57,8 @@ KNOWN = {"fitting": HERE + "Fitting", "object": Fitting, "brevity": brevity}
 def test_every_way_to_say_it_gives_the_object() -> None:
     ready = Fitting(3)
     assert from_spec("part", ready, KNOWN) is ready
-    for spec in ("fitting", "object", HERE + "Fitting", {"use": "fitting"}, {"use": "object"}):
+    for spec in ("fitting", "object", HERE + "Fitting", {"use": "fitting"}, {"use": "object"},
+                 {"use": Fitting}):  # fmt: skip
         assert from_spec("part", spec, KNOWN, accepts=Speaks).speak() == 1
     assert from_spec("part", {"use": "fitting", "loud": 4}, KNOWN).speak() == 4
     assert from_spec("part", HERE + "READY", KNOWN, accepts=Fitting) is READY
@@ -69,6 +70,8 @@ def test_a_function_is_the_object_itself_with_its_options_bound() -> None:
     bound = from_spec("reward", {"use": "brevity", "weight": 0.5}, KNOWN, functions=True)
     assert isinstance(bound, functools.partial)
     assert bound("anything") == 0.5
+    itself = from_spec("reward", {"use": brevity, "weight": 0.25}, KNOWN, functions=True)
+    assert itself("anything") == 0.25
     with pytest.raises(CardError, match=r"'wieght'. Did you mean 'weight'"):
         from_spec("reward", {"use": "brevity", "wieght": 0.5}, KNOWN)
     with pytest.raises(CardError, match=r"'words'\. Known: weight$"):  # the outcome is no option

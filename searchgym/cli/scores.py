@@ -51,7 +51,8 @@ def print_scores(measured: Sequence[AgentResults], env: str, *, full: bool = Fal
     n, several = len(measured[0].first.rows), len(measured[0].shown)
     samples = f", the first of {several} samples" if several > 1 else ""
     print_results(
-        f"{env}: {n:,} questions{samples}; mean [95 % interval]", [_scores(m) for m in measured]
+        f"{env}: {n:,} question{'s' * (n != 1)}{samples}; mean [95 % interval]",
+        [_scores(m) for m in measured],
     )
     out = console()
     out.print(printable(verdict(measured) + caveats(m.first for m in measured)), markup=False)
@@ -219,7 +220,8 @@ def _scores(m: AgentResults) -> dict[str, Any]:
         shown["measured"] = len(first.rows) - first.infra_errors
     own = ("em", "f1") if first.metric == "f1" else (first.metric,)
     for metric in (*own, *(("judge",) if _has_judge(m) else ())):
-        shown[label(metric)] = first.means[metric]
+        mean = first.means[metric]  # the interval of one: a second makes lines of 90 columns
+        shown[label(metric)] = mean if metric == first.metric else mean.n and mean.mean
     shown["recall"] = first.means["evidence_recall"].mean
     shown["searches"] = first.means["searches"].mean
     if m.opened and "em" in own:

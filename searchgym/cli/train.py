@@ -11,11 +11,10 @@ import io
 import json
 import os
 import shlex
-import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ import typer
 from ..errors import CardError, MissingExtraError, unknown
 from ..objects import bare_hint, from_spec, own_folder
 from ..plugins import Registry, register
+from ..utils.processes import PATIENCE, patient
 from ..utils.trust import named_sources, registered_only
 from .live import Screen, quiet_loading
 from .options import Settings, Trust, fills, overrides, refuse_options, set_option
@@ -348,7 +348,13 @@ def _follow(
     """
     began, ended = time.monotonic(), ""
     quiet = screen.live or not trainer.processes.main
-    with _patient(screen, trainer.processes.main) as asked, _reports(screen, trainer, quiet):
+
+    def waits() -> None:
+        screen.note = PATIENCE
+        if trainer.processes.main and not screen.live:
+            os.write(2, f"{PATIENCE}\n".encode())
+
+    with patient(waits) as asked, _reports(screen, trainer, quiet):
         for metrics in trainer.train():
             screen.step(metrics, collected)
             collected.clear()
@@ -385,35 +391,6 @@ def _reports(screen: Screen, trainer: Trainer, quiet: bool) -> Iterator[None]:
         yield
     finally:
         over.set()
-
-
-@contextmanager
-def _patient(screen: Screen, main: bool) -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM let the step finish; a second one does not wait. Yields whether one came.
-
-    A step that is broken off has half an update behind it, which no checkpoint should hold.
-    """
-    came = False
-
-    def handler(number: int, frame: object) -> None:
-        nonlocal came
-        if came:
-            raise KeyboardInterrupt
-        came = True
-        screen.note = "finishing this step, then saving; Ctrl-C again stops at once"
-        if main and not screen.live:  # no print in a signal handler: it may interrupt another one
-            os.write(2, f"{screen.note}\n".encode())
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    old = [signal.signal(number, handler) for number in numbers]
-    try:
-        yield lambda: came
-    finally:
-        for number, before in zip(numbers, old, strict=True):
-            signal.signal(number, before)
 
 
 @contextmanager

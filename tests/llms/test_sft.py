@@ -127,6 +127,27 @@ def test_a_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     assert finished.step == 12
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_saves_the_step_under_way(tmp_path: Path, number: signal.Signals) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    train(*made(), whole)
+    trainer, words = made()
+    before = signal.getsignal(number)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.step == 3:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(trainer, words, part, report=interrupt)
+    assert signal.getsignal(number) is before
+    again, words = made()
+    seen: list[int] = []
+    train(again, words, part, report=lambda p: seen.append(p.step))
+    assert seen == list(range(5, 13)), "the fourth step was done when it stopped"
+    assert same(weights(whole), weights(part))
+
+
 RUN = """
 import sys
 from pathlib import Path

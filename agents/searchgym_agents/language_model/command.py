@@ -73,4 +73,10 @@ def _taught(out: Path, recipe: FinetuneRecipe, seed: int, teach: Any) -> Any:
             bar.to(number)
 
         report = SupervisedTraining(bar, label="supervised training", lines=1)
-        return teach(out, recipe, seed=seed, made=made, report=report)
+        try:
+            return teach(out, recipe, seed=seed, made=made, report=report)
+        except KeyboardInterrupt:
+            if report.last is not None:
+                step, steps = report.last.step, report.last.steps
+                say(f"stopped at step {step} of {steps}; the same command goes on")
+            raise

@@ -315,7 +315,7 @@ def power_note(questions: int) -> str | None:
         "times in five"
     )
     return (
-        f"{questions:,} question{'s are' if questions != 1 else ' is'} few: an accuracy near one half is known to ±{100 * half:.0f} "
-        f"points, and {told}; {100 * ENOUGH:.0f} points take about {-(-needed // 50) * 50:,} "
-        "questions"
+        f"{questions:,} question{'s are' if questions != 1 else ' is'} few: an accuracy near one "
+        f"half is known to ±{100 * half:.0f} points, and {told}; {100 * ENOUGH:.0f} points take "
+        f"about {-(-needed // 50) * 50:,} questions"
     )

@@ -32,6 +32,8 @@ from .instructions import NO_SEARCH, callable_tools, handed, limits, opening
 from .tags import BAD_JUDGEMENT, TextDialect, split_queries, spread_hashes, trim
 
 _WORDS = ("search", "access", "answer", "judge", "delegate")
+_FORMS, _ENDS = "Act by one line:", "'answer: the answer alone', which ends the episode."
+"""First and last of what the instructions say on how an action is written."""
 _KINDS: dict[str, Any] = {"answer": Answer, "access": Access, "delegate": Delegate}
 
 
@@ -49,6 +51,12 @@ def _lookalike(words: Sequence[str]) -> re.Pattern[str]:
         rf"^(?=(?:[^\S\n]|[{INVISIBLE}])*+(?:{keywords})(?:[^\S\n]|[{INVISIBLE}])*+:)",
         re.MULTILINE | re.IGNORECASE,
     )
+
+
+def without_forms(instructions: str) -> str:
+    """What the instructions say of the task and its limits, not how an action is written."""
+    task, begun, forms = instructions.partition(_FORMS)
+    return (task + forms.partition(_ENDS)[2].lstrip() if begun else task).strip()
 
 
 class Plain(TextDialect):
@@ -71,7 +79,7 @@ class Plain(TextDialect):
     def parse(self, text: str) -> Parsed:
         match = self._action.search(text)
         if match is None:
-            return Parsed(Invalid("no line like 'search: …' or 'answer: …'"), (), len(text))
+            return Parsed(Invalid("no line is an action"), (), len(text))
         kind, cut = match[1].lower(), match.end()
         before = trim(text, 0, match.start())
         thought = (Span("think", *before),) if before[0] < before[1] else ()
@@ -153,8 +161,8 @@ class Plain(TextDialect):
 
     def render_invalid(self, reason: str) -> str:
         return (
-            f"\ninvalid action ({self._text(reason)}); write one line, for example\n"
-            "  'search: a query' or 'answer: a name'\n"
+            f"\ninvalid action ({self._text(reason)}); write one line as you were told, for "
+            "example\n  'answer: a name'\n"  # the one action that every episode takes
         )
 
     def render_report(self, text: str) -> str:
@@ -171,7 +179,7 @@ class Plain(TextDialect):
 
     def instructions(self, view: View) -> str:
         tools = {spec.name for spec in view.tools} if view.role != "planner" else set()
-        parts = [opening(view), "Act by one line:"]
+        parts = [opening(view), _FORMS]
         if "search" in tools and view.queries_left != 0:
             several = " (or several: a ## b)" if view.max_parallel > 1 else ""
             parts.append(f"'search: query'{several}, which shows {view.k} passages;")
@@ -188,7 +196,7 @@ class Plain(TextDialect):
             parts.append("'judge: good' or 'judge: bad', which keeps or removes the last results;")
         if view.delegate:
             parts.append(f"'delegate: {handed(view)}', which hands over a sub-task;")
-        parts.append("'answer: the answer alone', which ends the episode.")
+        parts.append(_ENDS)
         return " ".join(parts + limits(view, parallel=True)) + "\n\n"
 
     def question(self, text: str) -> str:

@@ -30,6 +30,7 @@ from .output import (
     print_lines,
     print_markdown,
     print_table,
+    summary,
     with_examples,
 )
 from .targets import env_id, make_search_env
@@ -111,7 +112,7 @@ def dialects() -> Rows:
         module = _module(where)
         flags = getattr(getattr(module, where.partition(":")[2]), "FLAGS", ())
         rows.append(
-            {"id": name, "options": [f"+{flag}" for flag in flags], "summary": _summary(module)}
+            {"id": name, "options": [f"+{flag}" for flag in flags], "summary": summary(module)}
         )
     return rows
 
@@ -124,7 +125,7 @@ def rewards() -> Rows:
     for name in REWARDS:
         (part,) = Reward.of(name).parts
         when = "at the end" if part.on_turn is None else "each turn"
-        rows.append({"id": name, "when": when, "summary": _summary(part.measure)})
+        rows.append({"id": name, "when": when, "summary": summary(part.measure)})
     return rows
 
 
@@ -166,15 +167,9 @@ def _module(where: str) -> Any:
 def _summary_of(load: Callable[[Any], object], entry: object) -> str:
     """The summary of what an entry stands for, or which package it needs that is not here."""
     try:
-        return _summary(load(entry))
+        return summary(load(entry))
     except MissingExtraError as missing:
         return str(missing)
-
-
-def _summary(thing: object) -> str:
-    """The first sentence of a docstring, on one line."""
-    paragraph = " ".join((thing.__doc__ or "").strip().split("\n\n")[0].split())
-    return paragraph.rstrip(".")
 
 
 # --- list -----------------------------------------------------------------------------------------

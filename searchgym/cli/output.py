@@ -160,6 +160,12 @@ def cut(text: str, width: int) -> str:
     return textwrap.shorten(text, max(width, 1), placeholder=" …")
 
 
+def summary(thing: object) -> str:
+    """The first paragraph of a docstring, on one line."""
+    paragraph = " ".join((thing.__doc__ or "").strip().split("\n\n")[0].split())
+    return paragraph.rstrip(".")
+
+
 def print_facts(title: str, facts: Row, as_json: bool = False) -> None:
     """Names and values, one pair a line; or as JSON."""
     if as_json:

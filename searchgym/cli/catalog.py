@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import io
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import gymnasium as gym
 import typer
 
 from ..cards import Card, cards, read_card
-from ..errors import CardError, MissingExtraError, SearchGymError, unknown
+from ..errors import CardError, MissingExtraError, unknown
 from ..objects import load_known
 from ..plugins import Registry, register
-from .agents import contestant
 from .output import (
     JsonFlag,
     console,
-    cut,
     print_facts,
     print_json,
     print_lines,
@@ -33,12 +27,7 @@ from .output import (
     summary,
     with_examples,
 )
-from .targets import env_id, make_search_env
-
-if TYPE_CHECKING:
-    from ..core.episode import Episode
-    from ..envs.search import SearchEnv
-    from ..types import Agent, Task
+from .targets import env_id
 
 Rows = list[dict[str, Any]]
 
@@ -117,6 +106,17 @@ def dialects() -> Rows:
     return rows
 
 
+def models() -> Rows:
+    """Every pretrained model that has a name."""
+    from ..llms.models import MODELS
+
+    return [
+        {"id": name, "parameters": model.parameters, "licence": model.licence, "hub": model.hub,
+         "summary": model.about}
+        for name, model in MODELS.items()
+    ]  # fmt: skip
+
+
 def rewards() -> Rows:
     """Every reward part by name, and when it is measured."""
     from ..rewards import REWARDS, Reward
@@ -151,13 +151,17 @@ KINDS: Mapping[str, Callable[[], Rows]] = {
     "curricula": partial(registered, "searchgym.curricula:CURRICULA"),
     "rewards": rewards,
     "systems": systems,
+    "models": models,
 }
 TITLES = {
     "envs": "Environments",
     "families": "Task families",
     "rewards": "Parts of rewards",
     "systems": "Published systems",
+    "models": "Pretrained models",
 }
+ONE = {"envs": "env", "corpora": "corpus", "families": "family", "curricula": "curriculum"}
+"""Kind → the word before the colon that names one of it; of the others, the kind without its s."""
 
 
 def _module(where: str) -> Any:
@@ -238,55 +242,39 @@ _NOT_PRINTED = ("id", "kind", "summary", "entry point", "folder", "files", "get"
 @with_examples(
     "searchgym show SearchQA-v0",
     "searchgym show searchgym/NQ-v0 --json",
+    "searchgym show reward:search_r1",
 )
 def show(
-    name: Annotated[str, typer.Argument(metavar="ID", help="Any id that 'list' prints.")],
+    name: Annotated[
+        str, typer.Argument(metavar="ID", help="An id that 'list' prints, or KIND:ID.")
+    ],
     example: Annotated[
         bool, typer.Option("--example/--no-example", help="Play an example episode.")
     ] = True,
     as_json: JsonFlag = False,
 ) -> None:
     """Show one item: what it is, an example, its expected scores, its options."""
-    facts, text = _describe(name)
+    kind, name, others = _meant(name)
+    facts, text = _described(kind, name)
     if as_json:
-        print_json({**facts, "description": text})
+        print_json({**facts, "description": text, "others": others})
         return
     console().print(f"[bold]{facts['id']}[/bold]: {facts.get('summary', 'of your own')}\n")
     print_facts("", {k: v for k, v in facts.items() if k not in _NOT_PRINTED and v != []})
     if text:
         print()
         print_markdown(text)
-    kind = "corpora" if name in cards("corpora") else facts["kind"]
     if example and kind in ("envs", "agents", "dialects", "corpora"):
         print()
         from ..envs.registration import CARD_FILES
+        from .example import print_example
 
-        _print_example(name, kind, None if "folder" in facts else CARD_FILES.get(facts["id"]))
+        print_example(name, kind, None if "folder" in facts else CARD_FILES.get(facts["id"]))
     if kind in ("envs", "agents", "corpora"):
         for section in Registry("section").values():
             load_known(section)(facts["id"].removeprefix("searchgym/"), kind)
-
-
-def _print_example(name: str, kind: str, own: Path | None) -> None:
-    """An episode, or why there is none. Where the card is one's ``own``, its error is raised."""
-    try:
-        if kind == "corpora":
-            title, lines = "Its first passage", passage_lines(name)
-        elif kind == "envs":
-            title, lines = "An episode", episode_lines(env_id(name))
-        elif kind == "agents":
-            title, lines = "An episode in SimpleQA-v0", episode_lines("SimpleQA-v0", name)
-        else:
-            title = "An episode in SimpleQA-v0, in this dialect"
-            lines = episode_lines("SimpleQA-v0", keywords={"dialect": name})
-    except (SearchGymError, gym.error.Error) as error:
-        if own is not None:
-            raise type(error)(f"{own}: {error}") from error
-        title, lines = "No example here", textwrap.wrap(str(error), 76)
-    out = console()
-    out.print(f"[bold]{title}[/bold]")
-    for line in lines:
-        out.print(f"  {line}", markup=False)
+    if others:
+        console().print(f"\nOthers of this name: searchgym show {' or '.join(others)}")
 
 
 def _arguments(name: str) -> dict[str, Any]:
@@ -298,26 +286,51 @@ def _arguments(name: str) -> dict[str, Any]:
     return {"arguments": [f"{k} ({v.get('type', 'any')})" for k, v in taken.items()]}
 
 
-def _describe(name: str) -> tuple[dict[str, Any], str]:
-    from ..rl.recipe_files import shipped
+def _meant(name: str) -> tuple[str, str, list[str]]:
+    """The kind and the id that ``reward:service`` means, or ``service``: there the first kind that
+    knows it, and what the others are called."""
+    before, colon, rest = name.partition(":")
+    asked = [kind for kind in KINDS if colon and before in (kind, _one(kind))]
+    if asked == ["envs"]:
+        return "envs", env_id(rest), []
+    name, not_an_env = rest if asked else name, None
+    if not asked:
+        try:
+            return "envs", env_id(name), []
+        except CardError as error:
+            not_an_env = error
+    ids = {kind: [row["id"] for row in KINDS[kind]()] for kind in asked or KINDS}
+    found = [kind for kind, known in ids.items() if name in known]
+    if not found:
+        names = [one.removeprefix("searchgym/") for known in ids.values() for one in known]
+        raise CardError(unknown(before if asked else "id", name, names)) from not_an_env
+    return found[0], name, [f"{_one(kind)}:{name}" for kind in found[1:]]
 
-    try:
-        return _environment(env_id(name))
-    except CardError as error:
-        not_an_env = error
-    for kind in ("corpora", "agents"):
-        if name in (known := cards(kind)):
-            card = known[name]
-            facts = {"id": card.id, "kind": kind, "summary": card.summary, **card.body}
-            return facts, _readme_summary(card)
-    if name in shipped():
+
+def _one(kind: str) -> str:
+    return ONE.get(kind, kind.removesuffix("s"))
+
+
+def _described(kind: str, name: str) -> tuple[dict[str, Any], str]:
+    """The facts of one item, and what its page says of it."""
+    if kind == "envs":
+        return _environment(name)
+    if kind in ("corpora", "agents"):
+        card = cards(kind)[name]
+        facts = {"id": card.id, "kind": kind, "summary": card.summary, **card.body}
+        return facts, _readme_summary(card)
+    if kind == "recipes":
         return _recipe(name)
-    for kind in ("engines", "tools", "families", "dialects", "curricula", "rewards"):
-        for row in KINDS[kind]():
-            if row["id"] == name:
-                return {"kind": kind, **row, **(_arguments(name) if kind == "tools" else {})}, ""
-    names = [row["id"].removeprefix("searchgym/") for rows in KINDS.values() for row in rows()]
-    raise CardError(unknown("id", name, names)) from not_an_env
+    facts = {"kind": kind, **next(row for row in KINDS[kind]() if row["id"] == name)}
+    if kind == "tools":
+        facts |= _arguments(name)
+    elif kind == "models":
+        from ..llms.models import fetched
+
+        facts["here"] = str(fetched(name) or f"no; get it: searchgym models fetch {name}")
+    elif kind == "systems":
+        facts["summary"] = f"a published system, {facts.pop('covers')} of it here"
+    return facts, ""
 
 
 def _readme_summary(card: Card) -> str:
@@ -382,88 +395,3 @@ def _environment(name: str) -> tuple[dict[str, Any], str]:
         space = repr(FreeText(MAX_TEXT))
         facts |= {"action space": space, "observation space": space}
     return facts | {"kwargs": dict(spec.kwargs)}, text
-
-
-# --- an example -----------------------------------------------------------------------------------
-SMALL = {"entities": 400}
-FAMILIES = 4
-"""Questions of each family in the world of an example."""
-WIDTH = 76
-
-
-def episode_lines(
-    env_name: str, agent: str | None = None, keywords: Mapping[str, Any] | None = None
-) -> list[str]:
-    """Play one episode and return it as lines of at most 80 columns.
-
-    A generated environment is built small (400 entities). Without ``agent`` the oracle plays, or,
-    where the questions name no evidence, the rules.
-
-    Raises:
-        SearchGymError: the environment's data is not on this machine, or the agent cannot play.
-    """
-    env = _small(env_name, dict(keywords or {}))
-    tasks = [task for task in env.tasks if not task.should_abstain] or list(env.tasks)
-    for name in (agent,) if agent else ("oracle", "rules"):
-        if (player := contestant(name)(env, tasks)) is not None:
-            break
-    else:
-        raise SearchGymError(f"{agent} cannot play {env_name}")
-    task = max(tasks, key=lambda t: (t.hops == 2, -len(t.question)))  # short, of two hops if any
-    lines = _told(_played(env, player, task), name)
-    return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="   ")]
-
-
-def _small(name: str, keywords: dict[str, Any]) -> SearchEnv:
-    given = gym.spec(env_id(name)).kwargs
-    families: Mapping[str, Any] = given.get("tasks") or {}
-    if families:  # a real set brings its own questions
-        keywords["tasks"] = {
-            k: min(v, FAMILIES) if isinstance(v, int) and not isinstance(v, bool) else v
-            for k, v in families.items()
-        } | {"at_most": True}
-        keywords["world"] = {**given.get("world", {}), **SMALL}
-    with contextlib.redirect_stderr(io.StringIO()):  # bars of a first download of nothing
-        return make_search_env(name, **keywords)
-
-
-def _played(env: SearchEnv, agent: Agent, task: Task) -> Episode:
-    from ..core.rollout import run_episodes
-    from ..evaluation.play import episode_for
-
-    finished: list[Episode] = []
-    run_episodes([episode_for(env, task, 0)], agent, env.toolbox, finished=finished.extend)
-    return finished[0]
-
-
-def _told(episode: Episode, player: str) -> Iterator[str]:
-    """The question, each action, the titles it brought, and what the episode earned."""
-    yield f"Question: {episode.config.task.question}"
-    for segment in episode.contexts.segments:
-        if segment.author == "policy":
-            yield f"{player}: {cut(' '.join(segment.text.split()), WIDTH - len(player))}"
-        for place, hit in enumerate(segment.hits, 1):
-            text = hit.passage.text.removeprefix(hit.passage.title)
-            yield f"   {cut(f'{place}. {hit.passage.title}: {text}', WIDTH - 3)}"
-    outcome = episode.outcome()
-    accepted = " / ".join(episode.config.task.answers[:3])
-    reward = sum(turn.reward for turn in episode.turns)
-    answer = outcome.answer if outcome is not None else ""
-    yield f"Reward {reward:g} for {answer!r}; accepted: {accepted}"
-
-
-def passage_lines(name: str) -> list[str]:
-    """Return the first passage of a corpus as lines of at most 80 columns; a generated world is
-    built small.
-
-    Raises:
-        SearchGymError: the corpus is not on this machine.
-    """
-    if cards("corpora")[name].body["kind"] == "world":
-        env = _small("SimpleQA-v0", {"corpus": name})
-        passage = env.corpus[0]
-    else:
-        from ..corpora.load import load_corpus
-
-        passage = load_corpus(name)[0]
-    return textwrap.wrap(cut(f"{passage.title}: {passage.text}", 4 * WIDTH), WIDTH)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from pathlib import Path
 
 import pytest
 
 from searchgym.cards import cards
+from searchgym.cli.catalog import KINDS, ONE
+from searchgym.cli.example import LINES, WIDTH, episode_lines
 from searchgym.curricula import CURRICULA
 from searchgym.dialects import DIALECTS
 from searchgym.engines import ENGINES
@@ -41,7 +45,7 @@ def test_list_shows_tables(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     "name", ["SearchQA-v0", "SearchQA", "searchgym/NQ-v0", "encyclopedia", "hotpotqa", "rules",
-             "bm25", "search_r1", "calculator", "simple", "staged"],
+             "bm25", "search_r1", "calculator", "simple", "staged", "smollm2-135m", "MUA-RL"],
 )  # fmt: skip
 def test_show_knows_every_kind_of_id(cli: Cli, name: str) -> None:
     assert cli("show", name, "--json").json["summary"]
@@ -55,3 +59,36 @@ def test_show_an_environment(cli: Cli) -> None:
     assert facts["kwargs"]["corpus"] == "encyclopedia"
     assert "FreeText" in facts["action space"]
     assert "generated encyclopedia" in facts["description"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_listed_is_shown_by_its_kind(cli: Cli, kind: str) -> None:
+    name = KINDS[kind]()[0]["id"].removeprefix("searchgym/")
+    for before in {kind, ONE.get(kind, kind.removesuffix("s"))}:
+        facts = cli("show", f"{before}:{name}", "--json").json
+        assert facts["id"].removeprefix("searchgym/") == name
+        assert facts["summary"]
+        assert facts["others"] == []
+
+
+def test_a_name_of_several_kinds_says_so(cli: Cli) -> None:
+    assert cli("show", "service", "--json").json["others"] == ["reward:service"]
+    assert "reward:service" in cli("show", "service").out
+    family, reward = (cli("show", f"{kind}:travel", "--json").json for kind in ("family", "reward"))
+    assert (family["kind"], reward["kind"]) == ("families", "rewards")
+    assert family["summary"] != reward["summary"]
+    lost = cli("show", "reward:servise")
+    assert lost.code == 2
+    assert "unknown reward 'servise'. Did you mean 'service'" in lost.err
+
+
+@pytest.mark.parametrize(
+    ("name", "output"), [("ServiceQA-v1", "I live in"), ("TravelQA-v0", "day 1 | T")]
+)
+def test_an_example_shows_the_beginning_of_what_tools_return(name: str, output: str) -> None:
+    lines = episode_lines(name)
+    assert any(line.startswith(f"   {output}") for line in lines)
+    assert any(re.fullmatch(r"   … and \d+ more", line) for line in lines)
+    brought = itertools.groupby(lines, lambda line: line.startswith("   "))
+    assert max(len([*group]) for told, group in brought if told) <= LINES + 1
+    assert all(len(line) <= WIDTH for line in lines)

@@ -11,6 +11,7 @@ import copy
 import functools
 import importlib
 import inspect
+import math
 import numbers
 import os
 import re
@@ -213,8 +214,8 @@ def _options_of(base: type) -> list[str]:
 def check_options(
     what: str, make: Any, options: Mapping[str, Any], *, given: int = 0, complete: bool = True
 ) -> None:
-    """Raise ``CardError`` for an option that ``make`` does not take, one that it needs, or a text,
-    list or table where it takes a number.
+    """Raise ``CardError`` for an option that ``make`` does not take, one that it needs, or a value
+    of another kind than a plain annotation of it says; objects are left to ``make``.
 
     ``given``: positional arguments that it gets besides. ``complete=False``: the rest of its
     arguments comes when it is called; a function's that have no default are then no options.
@@ -231,16 +232,33 @@ def check_options(
                 known = [n for n, p in named.items() if not later or _has_default(p)]
                 raise CardError(unknown(f"option of {what}", str(name), known))
     for name, value in options.items():
-        kind = named[name].annotation if name in named else ""
-        plain = _PLAIN.get(str(getattr(kind, "__name__", kind)))
-        if plain and isinstance(value, str | list | Mapping):
-            raise CardError(f"the option {name!r} of {what} is {plain}, got {value!r:.80}")
+        if name in named and isinstance(value, _JSON):
+            _check_kind(f"the option {name!r} of {what}", named[name], value)
     lacking = [n for n, p in named.items() if p.default is p.empty and n not in options]
     if lacking and complete:
         raise CardError(f"{what} needs {', '.join(map(repr, lacking))}; options: {sorted(named)}")
 
 
-_PLAIN = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+_JSON = (str, int, float, list, tuple, Mapping, type(None))
+_ANNOTATION = re.compile(r"(?:Annotated\[)?(int|float|bool|str)( \| None)?(?:,.*)?", re.DOTALL)
+_PLAIN: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
+    "int": ("a whole number", int), "float": ("a number", (int, float)),
+    "bool": ("true or false", bool), "str": ("a text", str),
+}  # fmt: skip
+
+
+def _check_kind(what: str, parameter: inspect.Parameter, value: Any) -> None:
+    """``CardError`` for a JSON value of another kind than an annotation such as ``int | None``, or
+    one that is no number (nan)."""
+    kind: Any = parameter.annotation
+    text = getattr(kind, "__forward_arg__", getattr(kind, "__name__", kind))
+    match = _ANNOTATION.fullmatch(text if isinstance(text, str) else str(text))
+    if match is None or (value is None and (match[2] or parameter.default is None)):
+        return
+    said, types = _PLAIN[match[1]]
+    switch = isinstance(value, bool) and match[1] != "bool"
+    if switch or not isinstance(value, types) or value != value:
+        raise CardError(f"{what} is {said}{' or none' if match[2] else ''}, got {value!r:.80}")
 
 
 def _has_default(parameter: inspect.Parameter) -> bool:
@@ -308,6 +326,18 @@ def check_whole(
     plain = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not plain or value < least:  # type: ignore[operator]
         raise error(f"{name} must be a whole number of at least {least}, got {value!r:.80}")
+
+
+def check_number(
+    name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False
+) -> None:
+    """Raise ``CardError`` unless a value is a finite number from ``low`` (``above`` it) to
+    ``high``."""
+    if is_number(value) and low <= value <= high and not (above and value == low):
+        return
+    least = f"above {low:g}" if above else f"of at least {low:g}"
+    most = "" if high == math.inf else f" and at most {high:g}"
+    raise CardError(f"{name} must be a finite number {least}{most}, got {value!r:.80}")
 
 
 def leaves(value: object, key: str = "") -> Iterator[tuple[str, Any]]:

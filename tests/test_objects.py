@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pytest
 
@@ -131,13 +131,38 @@ def test_an_unknown_option_names_those_there_are() -> None:
         make("loss", {"use": "ppo", "clip_hi": 0.3})
     with pytest.raises(CardError, match=r"part 'needs' needs 'tokens'"):
         from_spec("part", "needs", {"needs": _Needs})
-    for value in ("many", [1], {"a": 1}):
-        with pytest.raises(CardError, match=r"'tokens' of part 'needs' is a whole number, got"):
-            from_spec("part", {"use": "needs", "tokens": value}, {"needs": _Needs})
 
 
 class _Needs:
-    def __init__(self, tokens: int) -> None: ...
+    def __init__(
+        self, tokens: int, share: float = 0.5, most: int | None = None, on: bool = False,
+        name: str = "", either: int | str = 0,
+    ) -> None: ...  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("option", "kind", "wrong", "right"),
+    [
+        ("tokens", "a whole number", ("many", [1], {"a": 1}, 2.5, 1e9, True, None), (1,)),
+        ("share", "a number", ("x", [1], float("nan"), True, None), (1, 0.5, float("inf"))),
+        ("most", "a whole number or none", ("x", 2.5, False), (None, 3)),
+        ("on", "true or false", ("yes", 1, None), (True,)),
+        ("name", "a text", (1, ["x"], None), ("x",)),
+        ("either", "", (), (1, "x", None)),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_name(
+    option: str, kind: str, wrong: tuple[Any, ...], right: tuple[Any, ...]
+) -> None:
+    def made(value: Any) -> Any:
+        table = {"use": "needs", "tokens": 1, option: value}
+        return from_spec("part", table, {"needs": _Needs})
+
+    for value in wrong:
+        with pytest.raises(CardError, match=f"option '{option}' of part 'needs' is {kind}, got"):
+            made(value)
+    for value in right:
+        assert isinstance(made(value), _Needs)
 
 
 @pytest.mark.parametrize("name", ["random", "SearchQA-v0", "notes", "x.toml", "~"])

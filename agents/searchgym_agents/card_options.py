@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from searchgym.cards import Card
 from searchgym.cli.options import overrides
 from searchgym.errors import CardError
-from searchgym.objects import check_options
+from searchgym.objects import check_number, check_options
 
 
 def options_of(
@@ -39,8 +39,16 @@ def train_by_command(
         CardError: an option that the command does not have.
     """
     options, seed = options_of(card, seeds, settings, seconds)
-    check_options(f"the table [train] of {card.id!r}", command, options)
-    command(out=out, seed=seed, as_json=as_json, **options)
+    what, given = f"the table [train] of {card.id!r}", {"out": out, "seed": seed}
+    for name in given.keys() & options.keys():
+        raise CardError(f"{what} has no {name}: it is given by --{name}")
+    check_options(what, command, options)
+    hints = get_type_hints(command, include_extras=True)
+    for name, value in options.items():
+        for option in get_args(hints[name])[1:]:
+            if (least := getattr(option, "min", None)) is not None and value is not None:
+                check_number(f"the option {name!r} of {what}", value, least)
+    command(**given, **{"as_json": as_json, **options})
 
 
 def merged(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from ..errors import DataError, EngineError
+from ..objects import check_number, check_whole
 from ..seeding import stream
 from ..storage.checkpoint import (
     load_optimizer,
@@ -72,10 +73,14 @@ class SftConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.batch) < 1 or self.lr <= 0 or min(self.muon_lr, self.tokens) < 0:
-            raise EngineError(
-                f"steps and batch must be ≥ 1, lr > 0, muon_lr and tokens ≥ 0, got {self}"
-            )
+        for name, least in (("steps", 1), ("batch", 1), ("max_tokens", 1), ("warmup", 0),
+                            ("tokens", 0), ("seed", 0)):  # fmt: skip
+            check_whole(name, getattr(self, name), least)
+        for name in ("lr", "clip"):
+            check_number(name, getattr(self, name), 0, above=True)
+        for name in ("muon_lr", "prompt_weight"):
+            check_number(name, getattr(self, name), 0)
+        check_number("cooldown", self.cooldown, 0, 1)
 
 
 FINE_TUNING = SftConfig(steps=500, batch=16, lr=1e-5, muon_lr=0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 import os
 from collections.abc import Mapping
@@ -10,16 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.rules import EXECUTOR
-from ..errors import CardError, DataError, MissingExtraError, check_known
+from ..errors import CardError, DataError, MissingExtraError, check_known, unknown
 from ..evaluation.machine import note_machine
 from ..llms.models import is_here, resolve
+from ..objects import check_options, check_whole
 from ..policies.model_folder import read_note, require_renderer, sampling_of
 from ..storage.files import read_json, write_whole
 from ..utils.trust import check_sources, named_sources, registered_only
 from .critics import check_critic_table
 from .diagnostics import require_members_that_differ
 from .log import CHECKPOINT, LOG, Log
-from .recipe import DEFAULTS, SEVERAL, Recipe, read
+from .recipe import DEFAULTS, SEVERAL, Recipe, TrainConfig, read
 from .recipe import TABLES as OF_RECIPE
 from .roles import check_roles
 from .run_folder import FREE
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from ..envs.search import SearchEnv
     from ..policies.causal_lm import CausalLMPolicy
     from ..policies.trainable import TrainableLM
-    from .trainer import TrainConfig, Trainer
+    from .trainer import Trainer
 
 PLAN = "run.json"
 MODEL = "model"
@@ -97,10 +100,16 @@ class Plan:
                 raise CardError(f"load.{name} is no option of loading: the plan says it elsewhere")
         check_known("LoRA option", LORA, *(self.lora or ()))
         for name in ("rank", "alpha"):
-            if self.lora is not None and not int(self.lora.get(name, 1)) >= 1:
-                raise CardError(f"LoRA's {name} must be at least 1, got {self.lora[name]}")
+            check_whole(f"LoRA's {name}", (self.lora or {}).get(name, 1), 1)
+        targets = (self.lora or {}).get("targets", ())
+        if not isinstance(targets, str | list | tuple) or not all(
+            isinstance(t, str) for t in targets
+        ):
+            raise CardError(f"LoRA's targets are layers' names, q_proj,v_proj; got {targets!r:.80}")
+        _check_load_options(self.load)
         sampling = sampling_of(self.sampling)
         recipe = Recipe.of(self.table)
+        TrainConfig.of(recipe, **self.train)
         check_critic_table(self.critic)
         if recipe.reference and self.lora is not None:
             raise CardError(
@@ -288,14 +297,7 @@ def config_of(plan: Plan) -> TrainConfig:
 
     Raises:
         CardError: an unknown option, an impossible value, or a folder that holds no model.
-        MissingExtraError: torch is missing.
     """
-    try:
-        from .trainer import TrainConfig
-    except ImportError as error:
-        raise MissingExtraError("training a language model", "llm") from error
-    recipe, known = Recipe.of(plan.table), {f.name for f in fields(TrainConfig)}
-    check_known("training option", known, *recipe.train, *plan.train)
     others = (_own(who, plan.model) or who for who in plan.roles.values() if who not in WORDS)
     for model in filter(None, (plan.model, plan.teacher, *others)):
         if is_here(model):
@@ -308,7 +310,7 @@ def config_of(plan: Plan) -> TrainConfig:
                 "wrote, a name of 'searchgym models' or a hub name like "
                 "Qwen/Qwen2.5-0.5B-Instruct"
             )
-    return TrainConfig.of(recipe, **plan.train)
+    return TrainConfig.of(Recipe.of(plan.table), **plan.train)
 
 
 def build(plan: Plan, env: SearchEnv | EnvironmentMix, out: str | os.PathLike[str]) -> Trainer:
@@ -402,6 +404,18 @@ def _handed(env: Any, options: Mapping[str, Any]) -> list[str] | None:
     return [EXECUTOR] if delegate else [] if isinstance(env, str) else None
 
 
+def _check_load_options(options: Mapping[str, Any]) -> None:
+    """``CardError`` for a value that ``TrainableLM`` refuses, or a name that is nearly one of its
+    options; others are for transformers, whose own depend on the model."""
+    from ..policies.trainable import TrainableLM
+
+    own = set(inspect.signature(TrainableLM).parameters) - {*FIXED, "options"}
+    for name in options.keys() - own - {"token", "revision"}:
+        if difflib.get_close_matches(name, own, n=1, cutoff=0.75):
+            raise CardError(unknown("option of load", name, own))
+    check_options("the table load", TrainableLM, options, complete=False)
+
+
 def _check_load(dtype: str, device: str) -> None:
     """``CardError`` for a dtype or a device that there is none of, before anything is fetched."""
     import torch
@@ -416,10 +430,10 @@ def _check_load(dtype: str, device: str) -> None:
 
 def _lora(kind: Any, options: Mapping[str, Any]) -> Any:
     """Adapters of a plan; ``alpha`` is twice the rank unless it is given."""
-    rank = int(options.get("rank", 16))
+    rank = options.get("rank", 16)
     targets = options.get("targets", "all-linear")
     return kind(
         rank=rank,
-        alpha=int(options.get("alpha", 2 * rank)),
+        alpha=options.get("alpha", 2 * rank),
         targets=targets if isinstance(targets, str) else tuple(targets),
     )

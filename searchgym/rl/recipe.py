@@ -15,7 +15,7 @@ from ..core.rules import checked_switch
 from ..curricula import Uniform
 from ..envs.mixture import EnvironmentMix
 from ..errors import CardError, check_known, unknown
-from ..objects import build, check_whole, is_number, load_known
+from ..objects import build, check_number, check_whole, is_number, load_known
 from ..policies.model_folder import sampling_of
 from ..policies.scoring import TOKEN_MEASURES
 from ..scoring.metrics import RL, SOMETIMES
@@ -390,10 +390,8 @@ class TrainConfig:
         for name in ("save_rollouts", "seed"):
             check_whole(name, getattr(self, name), 0)
         checked_switch("reset_optimizer", self.reset_optimizer)
-        if not (is_number(self.lr) and self.lr > 0):
-            raise CardError(f"lr must be a finite number above 0, got {self.lr!r}")
-        if not (is_number(self.muon_lr) and self.muon_lr >= 0):
-            raise CardError(f"muon_lr must be a finite number of at least 0, got {self.muon_lr!r}")
+        check_number("lr", self.lr, 0, above=True)
+        check_number("muon_lr", self.muon_lr, 0)
         if not (_may_be_infinite(self.max_norm) and self.max_norm > 0):
             raise CardError(f"max_norm must be a number above 0, got {self.max_norm!r}")
         least = self.agreement

@@ -196,10 +196,38 @@ def test_an_agent_that_learnt_nothing_says_so(tmp_path: Path) -> None:
     assert "after 12 episodes" in done.failure
 
 
-def test_no_episodes_are_refused_before_a_world_is_made(tmp_path: Path) -> None:
-    none = replace(SMALL, config={**SMALL.config, "episodes": 0})
-    with pytest.raises(CardError, match=r"config\.episodes=0: expected at least 1"):
-        SeedTrainer(none, tmp_path).train(0)
+@pytest.mark.parametrize(
+    ("table", "changes", "said"),
+    [
+        ("config", {"episode": 100}, r"\[train.config\] 'episode'\. Did you mean 'episodes'"),
+        ("config", {"batch": 2}, r"\[train.config\] 'batch'\. Known: average"),
+        ("config", {"episodes": "abc"}, "'episodes' of .* is a whole number, got 'abc'"),
+        ("config", {"episodes": float("nan")}, "'episodes' of .* is a whole number, got nan"),
+        ("config", {"episodes": 0}, "episodes must be a whole number of at least 1, got 0"),
+        ("config", {"questions": 0}, "questions must be a whole number of at least 1, got 0"),
+        ("config", {"questions": 2.5}, "'questions' of .* is a whole number, got 2.5"),
+        ("config", {"lr": "abc"}, "'lr' of .* is a number, got 'abc'"),
+        ("config", {"lr": float("nan")}, "'lr' of .* is a number, got nan"),
+        ("config", {"lr": float("inf")}, "lr must be a finite number of at least 0, got inf"),
+        ("config", {"dropout": 2}, "dropout must be .* of at least 0 and at most 1, got 2"),
+        ("config", {"branches": 3}, "branches is a list of whole numbers"),
+        ("config", {"branches": ["x"]}, "a number of branches must be a whole number"),
+        ("config", {"seed": 3}, "has no seed, which --seed fixes"),
+        ("encoder", {"x": 1}, r"\[train.encoder\] 'x'\. Known: batch_pieces"),
+        ("encoder", {"layers": "two"}, "'layers' of .* is a whole number or none, got 'two'"),
+        ("encoder", {"none": "yes"}, "none"),
+        ("dev", {"seed": "x"}, "dev.seed must be a whole number of at least 0, got 'x'"),
+        ("dev", {"max_turn": 2}, "Did you mean 'max_turns'"),
+        ("env", {"corpus": "encyclopedia", "max_turn": 2}, "Did you mean 'max_turns'"),
+        ("worlds", ("x",), "a seed of worlds must be a whole number"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_a_world_is_made(
+    tmp_path: Path, table: str, changes: Any, said: str
+) -> None:
+    with pytest.raises(CardError, match=said):
+        SeedTrainer(replace(SMALL, **{table: changes}), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_flat_curve_ends_the_training(tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def test_the_version(cli: Cli) -> None:
         (["check"], "name one environment or pass --all"),
         (["check", "SearchQA-v0", "--all"], "name one environment or pass --all"),
         (["play", "--seed", "x"], "Invalid value for '--seed'"),
+        (["warmstart", "--steps", "599"], "x>=600"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -210,8 +210,8 @@ def _about(out: Path) -> Any:
 def test_a_recipe_says_what_is_wrong(model: str) -> None:
     for changes, said in (
         ({"modle": 1}, "unknown key of .train. 'modle'. Did you mean 'model'"),
-        ({"sft": {"step": 1}}, "unknown key of .train.sft. 'step'. Did you mean 'steps'"),
-        ({"sft": {"steps": 0}}, "steps and batch must be"),
+        ({"sft": {"step": 1}}, "unknown option of .train.sft. 'step'. Did you mean 'steps'"),
+        ({"sft": {"steps": 0}}, "steps must be a whole number of at least 1, got 0"),
         ({"rl": {"env": "SearchQA-v0"}}, "needs 'recipe'"),
         ({"demonstrations": {"seeds": [0, 1]}}, "needs 'expert'"),
     ):

@@ -23,7 +23,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from searchgym.errors import DataError
+from searchgym.errors import CardError, DataError
+from searchgym.objects import check_number, check_whole
 from searchgym.seeding import derive, stream
 from searchgym.storage.checkpoint import (
     load_optimizer,
@@ -80,6 +81,22 @@ class CandidateTrainConfig:
     patience: int = 0
     """Stop once so many evaluations in a row, after the shaping has ended, are no better than the
     best before them: the development curve is flat. 0: play all episodes."""
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "questions", "members", "width", "evaluate_every"):
+            check_whole(name, getattr(self, name), 1)
+        for name in ("seed", "patience"):
+            check_whole(name, getattr(self, name), 0)
+        if self.seconds is not None:
+            check_number("seconds", self.seconds, 0)
+        for name in ("lr", "weight_decay", "entropy", "evidence", "evidence_until", "search_cost"):
+            check_number(name, getattr(self, name), 0)
+        for name in ("dropout", "explore", "average"):
+            check_number(name, getattr(self, name), 0, 1)
+        if not isinstance(self.branches, list | tuple):
+            raise CardError(f"branches is a list of whole numbers, (1, 2, 1), got {self.branches}")
+        for number in self.branches:
+            check_whole("a number of branches", number, 1)
 
 
 @dataclass

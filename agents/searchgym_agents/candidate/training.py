@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from searchgym.envs.mixture import mixture, shares
 from searchgym.envs.options import RULES
 from searchgym.envs.search import SearchEnv
 from searchgym.errors import CardError, unknown
+from searchgym.objects import build
 from searchgym.storage.files import FolderLock
 
 if TYPE_CHECKING:
@@ -169,7 +171,7 @@ class CandidateRecipe:
             for seed in self.worlds
         ]
         dev = dict(self.dev)
-        world = self._world(int(dev.pop("seed", 1)))
+        world = self._world(dev.pop("seed", 1))
         env = SearchEnv(**{**self.env, **dev, "split": "dev", "world": world})
         return train, [Ground("world dev", env, None)]
 
@@ -201,7 +203,10 @@ class CandidateRecipe:
         from .encoder import WordEncoder
 
         arguments = dict(self.encoder)
-        return None if arguments.pop("none", False) else WordEncoder(cache=cache, **arguments)
+        if arguments.pop("none", False):
+            return None
+        made: WordEncoder = build("[train.encoder]", partial(WordEncoder, cache=cache), arguments)
+        return made
 
 
 def _names_text(env: Mapping[str, Any]) -> bool:
@@ -292,8 +297,10 @@ class SeedTrainer:
         *,
         builder: FeatureBuilder | None = None,
     ) -> None:
+        from .checks import check_recipe
         from .features import FeatureBuilder
 
+        check_recipe(recipe)
         out_dir = Path(out_dir)
         self.recipe, self.folder = recipe, out_dir / "agents"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -435,10 +442,7 @@ class SeedTrainer:
     def _config(self, seed: int, seconds: float | None) -> CandidateTrainConfig:
         from .trainer import CandidateTrainConfig
 
-        config = CandidateTrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
-        if config.episodes < 1:
-            raise CardError(f"config.episodes={config.episodes}: expected at least 1")
-        return config
+        return CandidateTrainConfig(**{**self.recipe.config, "seed": seed, "seconds": seconds})
 
     def _path(self, seed: int) -> Path:
         return self.folder / f"seed-{seed}.safetensors"

@@ -41,8 +41,8 @@ def finetune(
     from searchgym.cli.train import run as train_by_rewards
 
     recipe = FinetuneRecipe.of(options)
+    plan = rewarded(out, recipe, seed)  # before: what it refuses is said at once
     taught = _taught(out, recipe, seed, teach)
-    plan = rewarded(out, recipe, seed)
     if plan is not None:
         train_by_rewards(plan, out / RL, as_json=as_json)
     with quiet_loading():

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from searchgym.envs.mixture import mixture
-from searchgym.errors import CardError, EngineError, check_known
+from searchgym.errors import CardError, check_known
 from searchgym.llms.sft import SftConfig
+from searchgym.objects import build, check_whole, is_number
 
 _WORLDS = ("expert", "seeds", "env", "variants", "results")
 _RL = ("recipe", "env", "steps", "set")
@@ -51,17 +52,22 @@ class FinetuneRecipe:
             ("demonstrations", self.demonstrations, _WORLDS),
             ("rl", self.rl, _RL),
         ):
+            if not isinstance(table, Mapping):
+                raise CardError(f"[train.{name}] is a table, got {table!r:.80}")
             check_known(f"key of [train.{name}]", known, *table)
         for key in ("expert", "env"):
             if key not in self.demonstrations:
                 raise CardError(f"[train.demonstrations] needs {key!r}")
         seeds = self.demonstrations.get("seeds")
-        if seeds is not None and not (len(seeds) == 2 and seeds[0] < seeds[1]):
+        pair = isinstance(seeds, list | tuple) and len(seeds) == 2
+        if seeds is not None and not (pair and all(map(is_number, seeds)) and seeds[0] < seeds[1]):
             raise CardError(f"seeds are [first, last], the last not among them; got {seeds!r}")
         if self.rl and "recipe" not in self.rl:
             raise CardError("[train.rl] needs 'recipe', e.g. \"grpo\"")
-        if self.budget < 0 or min(self.keep, default=1) < 1:
-            raise CardError(f"budget and keep are tokens, got {self.budget} and {self.keep}")
+        check_whole("[train] budget", self.budget, 0)
+        check_whole("[train] turn_tokens", self.turn_tokens, 1)
+        for tokens in self.keep:
+            check_whole("[train] keep: a number of tokens", tokens, 1)
         self.config(0)
 
     @classmethod
@@ -75,19 +81,16 @@ class FinetuneRecipe:
         values["keep"] = tuple(values.get("keep", ()))
         freeze = values.pop("freeze", ())
         values["freeze"] = (freeze,) if isinstance(freeze, str) else tuple(freeze)
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise CardError(f"[train]: {error}") from error
+        made: FinetuneRecipe = build("[train]", cls, values)
+        return made
 
     def config(self, seed: int) -> SftConfig:
         """Hyperparameters of the supervised stage."""
-        known = [f.name for f in fields(SftConfig)]
-        check_known("key of [train.sft]", known, *self.sft)
-        try:
-            return SftConfig(**{"muon_lr": 0.0, "prompt_weight": 0.0, **self.sft, "seed": seed})
-        except (TypeError, EngineError) as error:
-            raise CardError(f"[train.sft]: {error}") from error
+        if "seed" in self.sft:
+            raise CardError("[train.sft] has no seed, which --seed fixes for a run")
+        table = {"muon_lr": 0.0, "prompt_weight": 0.0, **self.sft, "seed": seed}
+        made: SftConfig = build("[train.sft]", SftConfig, table)
+        return made
 
 
 def shown_in(demonstrations: Mapping[str, Any], entries: Any) -> dict[str, Any]:

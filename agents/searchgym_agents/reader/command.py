@@ -33,7 +33,9 @@ def warmstart(
     out: Annotated[Path, typer.Option(help="Folder of the model; an unfinished run goes on.")] = (
         Path("runs/warm")
     ),
-    steps: Annotated[int, typer.Option(min=1, help="Training steps, all stages together.")] = 5000,
+    steps: Annotated[
+        int, typer.Option(min=600, help="Training steps, all stages together.")
+    ] = 5000,
     worlds: Annotated[int, typer.Option(min=1, help="Generated worlds to learn from.")] = 60,
     width: Annotated[
         int, typer.Option(min=8, help="Width of the model; a multiple of eight.")

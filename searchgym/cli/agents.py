@@ -133,10 +133,10 @@ def contestant(name: str, options: Mapping[str, Any] | None = None) -> Maker:
         )
     if is_path(name) and not Path(name).exists():
         raise CardError(f"agent {name!r}: there is no such file or folder")
-    names = [*known, *MODELS, "untrained", "majority"]
     raise CardError(
-        f"{unknown('agent', name, names)}, a .safetensors file, the folder of a "
-        f"language model, 'module:Class' or 'module:function'{bare_hint(name)}"
+        f"{unknown('agent', name, [*known, *MODELS])}; or 'untrained', 'majority' (the commonest "
+        f"answer), a .safetensors file, the folder of a language model, 'module:Class' or "
+        f"'module:function'{bare_hint(name)}"
     )
 
 

@@ -115,6 +115,10 @@ def _value(text: str) -> Any:
         if text[:1] in ("[", "{"):
             with suppress(tomllib.TOMLDecodeError):
                 return tomllib.loads(f"value = {text}")["value"]
+        if text[:1] == "{" and text[-1:] == "}" and re.search(r"[:=]", text):
+            raise CardError(
+                f'{text:.80} is no table: write {{name=5}}, or {{"name": 5}}, in single quotes'
+            ) from None
         return float(text) if _NUMBER.fullmatch(text) else text
 
 

@@ -10,7 +10,7 @@ import typer
 
 from ..plugins import register
 from .options import DataDir
-from .output import print_table, say, with_examples, working
+from .output import counted, print_table, say, with_examples, working
 
 NUMBERS: Mapping[str, int] = {
     "fact": 100, "gap": 100, "bridge": 100, "comparison": 50, "yes_no": 25,
@@ -75,6 +75,7 @@ def make(
     from ..errors import TaskError
     from ..llms.registry import build_generator
     from ..tasks.grounded import Writer, findable, ground
+    from ..tasks.grounded.build import NEEDED, split_of, told
     from ..tasks.records import save_tasks
     from .options import json_or_text
     from .targets import overrides
@@ -106,6 +107,14 @@ def make(
             rules=rules_for(found),
         )  # fmt: skip
         tasks = made.tasks
+        if not tasks:
+            broken = sum(p.text.count("\ufffd") for p in found)
+            lost = f", with {counted(broken, 'character')} that could not be read" if broken else ""
+            raise TaskError(
+                f"no question can be made of {corpus}: {counted(len(found), 'passage')} read"
+                f"{lost}, {sum(split_of(p.title) == split for p in found)} in split {split!r}; "
+                f"{told(made.refused)}. {NEEDED}"
+            )
         if other is not None:
             able = findable(tasks, other.search)  # type: ignore[attr-defined]
             tasks = tuple(replace(t, meta={**t.meta, "found_by": {engine: a}})
@@ -125,8 +134,8 @@ def make(
         for family in made.made:
             own = [t.meta["found_by"][engine] for t in tasks if t.family == family]
             say(f"{engine} finds the pages of {sum(own)} of {len(own)} {family} questions")
-    reasons = sorted(made.refused.items(), key=lambda item: -item[1])
-    say("refused: " + "; ".join(f"{reason} {number:,}" for reason, number in reasons))
+    if made.refused:
+        say(f"tries that gave no task: {told(made.refused)}")
     say(f"{len(made.tasks):,} tasks are in {out}")
 
 

@@ -195,7 +195,7 @@ def plan_of(
         DataError: nothing to resume, or another run in the folder.
     """
     from ..rl.launch import Plan
-    from ..rl.recipe_files import shipped
+    from ..rl.recipe_files import read, shipped
 
     changes = dict(changes or {})
     if resume and recipe is None:
@@ -214,6 +214,7 @@ def plan_of(
             f"say what to train by: searchgym train RECIPE, one of {', '.join(shipped())}; or "
             "candidate, an agent without a language model"
         )
+    read(recipe)  # what is no recipe is said before a model is asked for
     if model is None:
         raise CardError(
             f"recipe {recipe!r} trains a language model: add --model with a name of 'searchgym "

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cards import cards
 from ..errors import DataError
 from ..objects import leaves
 from ..text import answer_words, covers, normalise_answer
@@ -29,10 +30,13 @@ FILE_ENDINGS = (
 
 
 def is_files(source: str) -> bool:
-    """Return whether a name means files of yours rather than a card of the catalogue."""
-    return ("/" in source or source.lower().endswith(FILE_ENDINGS)) and not (
-        Path(source) / "card.toml"
-    ).is_file()
+    """Return whether a name means files of yours rather than a card of the catalogue, whose names
+    come before those of what lies in the working directory."""
+    if not source or (Path(source) / "card.toml").is_file():
+        return False
+    if "/" in source or source.lower().endswith(FILE_ENDINGS):
+        return True
+    return source not in cards("corpora") and Path(source).exists()
 
 
 class Corpus(Sequence[Passage]):

@@ -151,7 +151,7 @@ def read_json(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path}: not valid JSON: {error}") from None
         for number, record in records:
-            yield _object(record, Line(path, number))
+            yield _object(record, Line(path, number), " in a list")
         return
     for where, line in read_lines(path):
         try:
@@ -169,9 +169,9 @@ def read_json(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
         yield _object(record, where)
 
 
-def _object(record: Any, where: Line) -> tuple[Line, dict[str, Any]]:
+def _object(record: Any, where: Line, within: str = "") -> tuple[Line, dict[str, Any]]:
     if not isinstance(record, dict):
-        raise DataError(f"{where}: expected a JSON object, got {type(record).__name__}")
+        raise DataError(f"{where}: expected a JSON object, got {json.dumps(record)[:60]}{within}")
     return where, record
 
 
@@ -320,7 +320,8 @@ def missing(record: dict[str, Any], key: str, where: Line) -> DataError:
     """Make the error of a value that a record lacks."""
     there = ", ".join(map(repr, record)) or "nothing"
     table = where.path.name.removesuffix(".gz").endswith(".csv")
-    return DataError(f"{where}: no {key!r}; it has {there}" + " (empty cells are left out)" * table)
+    said = f"{where}: no {key!r}; it has {there}" + " (empty cells are left out)" * table
+    return DataError(said + "; a passage has id, title and text" * (key in ("id", "text")))
 
 
 def text_of(record: dict[str, Any], key: str, where: Line) -> str:

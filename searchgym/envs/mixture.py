@@ -120,18 +120,20 @@ def mixture(entries: Any, rules: Mapping[str, Any] | None = None, split: str = "
     Raises:
         CardError: nothing of that name, an unknown key, or an impossible weight.
     """
-    single = isinstance(entries, str | Mapping)
-    if not single and not isinstance(entries, Sequence):
-        raise CardError(f"env is an id, a corpus, a table or a list of these, got {entries!r:.80}")
+    single, what = isinstance(entries, str | Mapping), split or "env"
+    if (not single and not isinstance(entries, Sequence)) or entries == "":
+        raise CardError(
+            f"{what} is an id, a corpus, a table or a list of these, got {entries!r:.80}"
+        )
     listed = [entries] if single else list(entries)
     if not listed:
-        raise CardError('env is an empty list: name what to train on, ["SearchQA-v0", "notes/"]')
+        raise CardError(f'{what} is an empty list: name something, ["SearchQA-v0", "notes/"]')
     parts = [_part(entry, rules or {}, split) for entry in listed]
     total = sum(part.weight or 0 for part in parts)
     if any(part.weight is not None for part in parts) and not (total and is_number(total)):
-        raise CardError(f"the weights of env sum to {total}, which cannot be shared")
+        raise CardError(f"the weights of {what} sum to {total}, which cannot be shared")
     if (made := sum(len(part.seeds()) for part in parts)) > MOST:
-        raise CardError(f"env is {made:,} environments, at most {MOST:,} are made")
+        raise CardError(f"{what} is {made:,} environments, at most {MOST:,} are made")
     return parts
 
 
@@ -192,8 +194,8 @@ def _is_bare_text(corpus: Any) -> bool:
 
 def _named(name: str) -> dict[str, Any]:
     """The table that a name alone means."""
-    files = is_files(name) and name not in gym.registry
-    if files or name.startswith(KG_PREFIX) or name in cards("corpora"):
+    known_id = name in gym.registry or f"searchgym/{name}" in gym.registry
+    if (is_files(name) and not known_id) or name.startswith(KG_PREFIX) or name in cards("corpora"):
         return {"corpus": name}
     try:
         return {"id": env_id(name)}
@@ -201,8 +203,8 @@ def _named(name: str) -> dict[str, Any]:
         ids = [i.removeprefix("searchgym/") for i in env_ids()]
         known = [*ids, *cards("corpora")]
         raise CardError(
-            f"{unknown('environment or corpus', name, known)}; a folder of your own is written "
-            f"'{name}/' or './{name}'"
+            f"{unknown('environment or corpus', name, known)}; nor is there a file or folder of "
+            "that name here"
         ) from None
 
 

@@ -12,7 +12,7 @@ import gymnasium as gym
 
 from ..cards import Card, cards, read_card
 from ..errors import CardError, unknown
-from ..objects import bare_hint, check_fits, load_module, load_object, own_folder
+from ..objects import bare_hint, check_fits, is_path, load_module, load_object, own_folder
 from ..utils.trust import refuse
 
 NAMESPACE = "searchgym/"
@@ -127,6 +127,8 @@ def env_id(name: str) -> str:
         register_card(own)
         return own.id
     known = [i.removeprefix("searchgym/") for i in env_ids()]
+    if is_path(name) and not colon and Path(name).is_dir():
+        raise CardError(f"{name} holds no card.toml, so it is no environment of yours")
     if "/" in name and not colon:  # a namespace of somebody's module, which is not imported
         raise CardError(
             f"unknown environment {name!r}: an id that a module of yours registers is written "

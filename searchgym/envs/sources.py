@@ -164,6 +164,7 @@ def _asked_of_text(corpus: Corpus, options: Options) -> Components:
     lack."""
     from ..corpora.data import descriptions
     from ..tasks.grounded import FAMILIES, ground
+    from ..tasks.grounded.build import NEEDED, split_of
 
     table = {family: number for family, number in options.tasks.items() if family != "at_most"}
     asking = _asking({name: n for name, n in table.items() if name not in FAMILIES})
@@ -172,7 +173,8 @@ def _asked_of_text(corpus: Corpus, options: Options) -> Components:
         raise CardError(
             f"a corpus of your own has no {', '.join(unfit)} questions: they need a generated "
             "world. Give questions, tasks='questions.jsonl' or tasks=[Task(…), …], or have them "
-            f"made from the text: tasks={{'fact': 100, 'bridge': 50}} ({', '.join(FAMILIES)})"
+            "made from the text: tasks={'fact': 100, 'bridge': 50}, on the command line -s "
+            f"'tasks={{fact=100, bridge=50}}' ({', '.join(FAMILIES)})"
         )
     split = {"public": "test", "dev_extra": "dev"}.get(options.split, options.split)
     proof = _engine("bm25", corpus)
@@ -189,6 +191,14 @@ def _asked_of_text(corpus: Corpus, options: Options) -> Components:
     if made.withheld:
         corpus = Corpus(corpus.name, [p for p in corpus if p.id not in made.withheld])
     more, corpus = _asked_by(asking, corpus, split, options)
+    if not made.tasks and not more and any(table.values()):
+        asked = sum(split_of(passage.title) == split for passage in corpus)
+        name = options.corpus if isinstance(options.corpus, str) else corpus.name
+        raise CardError(
+            f"rules made 0 questions of {name}: it has {len(corpus):,} passages, {asked:,} of them "
+            f"in the split {split!r}. {NEEDED}. See what rules make of it: searchgym tasks make "
+            f"{name} --split {split} --out tasks.jsonl"
+        )
     tasks = _asked([*made.tasks, *more], options)
     return Components(corpus, tasks, _engine(options.engine, corpus), None)
 
@@ -339,7 +349,8 @@ def _own_tasks(options: Options) -> Sequence[Task]:
         return checked_tasks(options.tasks)
     raise CardError(
         "a corpus of your own needs questions: tasks='questions.jsonl', tasks=[Task(…), …], or "
-        "numbers of those made from its text, tasks={'fact': 100, 'bridge': 50}; a "
+        "numbers of those made from its text, tasks={'fact': 100, 'bridge': 50} (on the command "
+        "line -s 'tasks={fact=100, bridge=50}'); a "
         f"real set brings its own with tasks=None; got {_described(options.tasks)}"
     )
 

@@ -84,7 +84,10 @@ def test_the_version(cli: Cli) -> None:
         (["data", "get", "nothing"], "unknown real set 'nothing'"),
         (["train", "rules"], "does not learn"),
         (["train", "candidate", "-s", "confg.episodes=1"], "Did you mean 'config'"),
-        (["train", "candidate", "-s", "worlds=3"], "worlds is a list, got 3"),
+        (
+            ["train", "candidate", "-s", "worlds=3"],
+            "worlds is a list of at least one seed, [0, 1]; got 3",
+        ),
         (["train", "candidate", "-s", "config=3"], "config is a table, got 3"),
         (["serve", "docs", "--mcp"], "searchgym serve ./docs serves searches in it, over MCP at"),
         (["serve", "encyclopedia", "--mcp"], "searchgym serve encyclopedia serves searches"),
@@ -93,8 +96,27 @@ def test_the_version(cli: Cli) -> None:
         (["check", "football/FootQA-v0"], "is written my_module:football/FootQA-v0"),
         (["check"], "name one environment or pass --all"),
         (["check", "SearchQA-v0", "--all"], "name one environment or pass --all"),
+        (["train", "candidate", "-s", "worlds=[]"], "of at least one seed, [0, 1]; got []"),
+        (["train", "candidate", "-s", "dev=1"], "dev is an id, a corpus, a table or a list"),
+        (["train", "candidate", "-s", "env="], "env is an id, a corpus, a table or a list"),
+        (["train", "candidate", "-s", "env=bytes.dat"], "bytes.dat, line 1: not UTF-8"),
+        (["train", "candidate", "-s", "env=nowhere"], "nor is there a file or folder of that name"),
+        (["train", "candidate", "-s", "env=docs"], "rules made 0 questions of docs: it has 1 pass"),
+        (["train", "candidate", "-s", "env=docs/"], "searchgym tasks make docs/ --split train"),
+        (["train", "./p.toml"], "cannot read p.toml"),
+        (["check", "./docs"], "./docs holds no card.toml"),
+        (["eval", "SearchQA-v0", "-a", "nope"], "; or 'untrained', 'majority' (the commonest"),
+        (["eval", "SearchQA-v0", "-s", "corpus=docs"], "-s 'tasks={fact=100, bridge=50}'"),
+        (["eval", "SearchQA-v0", "-s", "tasks={simple: 5}"], "is no table: write {name=5}, or"),
+        (["search", "array.jsonl", "x"], "expected a JSON object, got 1 in a list"),
+        (["search", "keys.jsonl", "x"], "no 'id'; it has 'foo'; a passage has id, title and text"),
+        (
+            ["tasks", "make", "docs", "--out", "o"],
+            "no question can be made of docs: 1 passage read",
+        ),
+        (["tasks", "make", "lost.txt", "--out", "o"], "1 character that could not be read"),
         (["play", "--seed", "x"], "Invalid value for '--seed'"),
-        (["warmstart", "--steps", "599"], "x>=600"),
+        (["warmstart", "--steps", "599"], "greater than or equal to 600"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -106,6 +128,11 @@ def test_a_mistake_is_one_clear_line_and_exit_code_2(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "note.txt").write_text("one two three")
+    (tmp_path / "bytes.dat").write_bytes(b"\xff\xfe\x80")
+    (tmp_path / "array.jsonl").write_text("[1, 2]\n")
+    (tmp_path / "keys.jsonl").write_text('{"foo": 1}\n')
+    (tmp_path / "lost.txt").write_text("one \ufffd two")
     monkeypatch.chdir(tmp_path)
     done = cli(*arguments)
     assert done.code == 2

@@ -122,7 +122,7 @@ GOOD = {"id": "ok", "text": "t", "question": "q?", "answers": ["a"]}
     ("bad", "message"),
     [
         ("{not json", "not valid JSON"),
-        ("[1, 2]", "expected a JSON object, got list"),
+        ("[1, 2]", r"expected a JSON object, got \[1, 2\]"),
         ({**GOOD, "id": ""}, "'id' is empty"),
         ({**GOOD, "id": True}, "'id' must be text, got bool"),
         (GOOD, "id 'ok' was already used in .*line 1"),

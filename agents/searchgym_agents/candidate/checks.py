@@ -27,8 +27,9 @@ def check_recipe(recipe: CandidateRecipe) -> None:
     checked_switch("encoder.none", encoder.pop("none", False))
     check_options("[train.encoder]", WordEncoder, encoder)
     if recipe.mixed:
-        for entries in filter(None, (recipe.env, recipe.dev)):
-            mixture(entries)  # reads them
+        mixture(recipe.env)  # reads it
+        if recipe.dev:
+            mixture(recipe.dev, split="dev")
         return
     dev = dict(recipe.dev)
     check_whole("dev.seed", dev.pop("seed", 1), 0)

@@ -137,7 +137,7 @@ class CandidateRecipe:
     def in_worlds(self, seeds: Any) -> CandidateRecipe:
         """The recipe in the generated worlds of these seeds."""
         if not isinstance(seeds, Sequence) or isinstance(seeds, str) or not seeds:
-            raise CardError(f"[train] worlds is a list, got {seeds!r}; seeds of worlds: [0, 1]")
+            raise CardError(f"[train] worlds is a list of at least one seed, [0, 1]; got {seeds!r}")
         if not self.mixed:
             return replace(self, worlds=tuple(seeds))
         entries = self.ruled(self.env)

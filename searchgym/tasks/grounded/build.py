@@ -173,6 +173,19 @@ def findable(tasks: Sequence[Task], search: Search) -> list[bool]:
     return found
 
 
+NEEDED = (
+    "Rules make questions of pages that say in whole sentences what their title is, with names, "
+    "dates and places; titles divide the pages among splits, so a few dozen are needed"
+)
+"""Sentence on what a text must be."""
+
+
+def told(refused: Mapping[str, int], most: int | None = None) -> str:
+    """Say why drafts were left out, the commonest reason first."""
+    counts = Counter(refused).most_common(most)
+    return "; ".join(f"{n:,} times {reason}" for reason, n in counts) or "no page to ask about"
+
+
 class _Builder:
     """Drafts of each family, and the checks that they pass."""
 
@@ -199,7 +212,7 @@ class _Builder:
 
     def reasons(self) -> str:
         """The commonest reasons for which drafts were refused."""
-        return "; ".join(f"{reason}: {n}" for reason, n in self.refused.most_common(3))
+        return told(self.refused, 3)
 
     # -- drafts ----------------------------------------------------------------------------------
     def own(self, page: TextPage) -> bool:
@@ -336,7 +349,11 @@ class _Builder:
     def _faultless(self, drafts: Sequence[Item | None], family: str) -> list[Item]:
         kept = []
         for draft in drafts:
-            fault = "no form fits" if draft is None else self._fault(draft, family)
+            fault = (
+                "no sentence of the page gives such a question"
+                if draft is None
+                else self._fault(draft, family)
+            )
             if fault:
                 self.refused[fault] += 1
             elif draft is not None:
@@ -355,7 +372,7 @@ class _Builder:
         if not all(bare) or not question or question in self.asked:
             return "no answer, or asked before"
         if len(draft.question) > 320 or self.used[pages[-1].title] >= self._most(family):
-            return "too long, or the page is used up"
+            return "too long, or the page has enough questions"
         if len({page.title for page in pages}) < len(pages):
             return "twice the same page"
         if re.search(r"\b(\w+) \1\b", question):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,17 +21,21 @@ from searchgym.plugins import register
 from searchgym.tasks.context import Context, backward, both_sides, forward
 from searchgym.tasks.draft import Draft, Sketch, family
 from searchgym.tasks.solver import Solver
-from searchgym.tasks.wording import Voice, capitalised, indefinite
+from searchgym.tasks.wording import Voice, capitalised, indefinite, split_description
 from searchgym.text import normalise_answer
 from searchgym.tools.user import THINGS, asked_about
 from searchgym.types import ReasoningGraph
 from searchgym.utils.english import STOP
+from searchgym.worlds.schema import Phrases
 from searchgym.worlds.world import Fact
 
 MOST, KNOWN = 6, 6
 """Things that a question fits at most; properties that the person can tell at most."""
 _VAGUE = STOP | {"number", "person", "kind", "this"}
 """Words that name no property."""
+_ODD = re.compile(r"\b(?:[Tt]he|first) \{s\}|\b(?:mom|dad|town)\b")
+_WHOLE = re.compile(r"[A-Z].*[.?]$")
+"""Question or order, not what one types into a search box: it follows a whole sentence."""
 
 
 class Told(NamedTuple):
@@ -89,7 +94,7 @@ def ambiguous(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None
     if draft is None or not _fits_several(ctx, draft.graph, told):
         return None
     used.add(key)
-    this = f"this {ctx.noun(goal)}"
+    this = _this(ctx.noun(goal))
     shared_words = Counter(word for t in kept for word in t.words)
     knows = [
         {"about": t.about, "words": [w for w in t.words if shared_words[w] == 1 or w == t.about],
@@ -149,18 +154,52 @@ def _draft(ctx: Context, goal: int, link: Fact, wanted: Told, told: Told) -> Dra
         sketch.edge(near, step, far, query)
     if not sketch.hidden or len({anchor, *ends}) < 3:
         return None
-    noun = ctx.noun(goal)
+    noun, about = ctx.noun(goal), ctx.prop(wanted.fact.property)
 
     def render(voice: Voice) -> str:
-        known = indefinite(voice.step(backward(link), voice.named(link.object)))
-        question = voice.pick(ctx.prop(wanted.fact.property).question)
-        this = f"this {noun}"
-        return f"I am thinking of {known}. " + capitalised(question.replace("{s}", this))
+        descriptions = [_with_noun(d, noun) for d in voice.options(ctx.prop(link.property).inverse)]
+        known = voice.pick(_preferred(descriptions, lambda d: not _ODD.search(d)))
+        known = indefinite(known.replace("{o}", voice.named(link.object)))
+        asks = _preferred(
+            voice.options(about.question), _WHOLE.match, lambda a: not _ODD.search(a),
+            lambda a: about.is_relation or not _says(a, noun), lambda a: not a.startswith("{s}"),
+        )  # fmt: skip
+        question = voice.pick(asks).replace("{s}", _this(noun))
+        whole = question if _WHOLE.match(question) else f"{question}?"
+        return f"I am thinking of {known}. {capitalised(whole)}"
 
     return sketch.finish(
         "ambiguous", shape="told", answer=ends[1], answers=_answers(ctx, wanted.fact), hops=2,
         branches=2, render=render,
     )  # fmt: skip
+
+
+def _this(noun: str) -> str:
+    """How a thing is spoken of that was named by its kind: "this series", a television series."""
+    return f"this {noun.split()[-1]}"
+
+
+def _with_noun(description: str, noun: str) -> str:
+    """A description whose head is the noun by which the question calls the thing, or part of it
+    ("team"), or what the thing is to another one ("the native of {o}")."""
+    head, rest = split_description(description) or (noun, "")
+    if noun.endswith(head) or head.startswith(noun) or rest.split()[0] in ("of", "to", "on"):
+        return description
+    return f"the {noun} {rest}"
+
+
+def _says(ask: str, noun: str) -> bool:
+    """Return whether a question names the kind of thing besides the thing: "What kind of film is
+    this film?"."""
+    return re.search(rf"\b{noun.split()[-1]}s?\b", ask) is not None
+
+
+def _preferred(phrases: Sequence[str], *wanted: Callable[[str], object]) -> Phrases:
+    """The phrases that are as wanted; of wishes that no phrase fulfils, the first ones count."""
+    left = tuple(phrases)
+    for wish in wanted:
+        left = tuple(phrase for phrase in left if wish(phrase)) or left
+    return Phrases(left, left)
 
 
 def _fits_several(ctx: Context, graph: ReasoningGraph, told: Told) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ..corpora.render_forms import indefinite
 from ..scoring.citations import Claim, Dossier, Spoken, cue_words, words
 from ..text import listed
 from ..worlds.schema import Phrases
@@ -166,7 +167,8 @@ def written(ctx: Context, dossier: Dossier, facts: Mapping[Fact, int]) -> str | 
         subject = ctx.names.title(fact.subject)
         for template in (*about.document.train, *about.document.heldout):
             text = template.removesuffix(".").replace("{o}", "\x00").replace("{s}", subject)
-            text = text.replace("\x00", ctx.names.text(fact.property, fact.object))
+            value = ctx.names.text(fact.property, fact.object)
+            text = re.sub(r"\ba \x00", f"a{indefinite(value)}\x00", text).replace("\x00", value)
             reading = dossier.stated(capitalised(text))
             stated = all(page.id in dossier.facts[n].pages for n in reading.facts)
             if number in reading.facts and stated and not reading.stray:

@@ -47,7 +47,7 @@ PERCENT = Phrases(
         "Divide {x} by {y}. What is the result in percent, to the nearest whole number?",
     ),
     (
-        "How large is {x} in percent of {y}, to the nearest whole number?",
+        "In percent, what is the ratio of {x} to {y}? Round it.",
         "If {y} is a hundred percent, what percentage is {x}? Round it.",
         "Calculate which percentage of {y} is made up by {x}, in whole numbers.",
     ),
@@ -64,7 +64,7 @@ MEAN = Phrases(
         "I would like to know the mean {l} of the {g}, as a whole number.",
     ),
     (
-        "What do the {g} have on average as their {l}, to the nearest whole number?",
+        "What, on average, is the {l} of the {g}? Round it.",
         "Calculate the mean of the {l} of all {g}, and round it.",
         "How much is the {l} of the {g} on average? Round it.",
     ),

@@ -20,7 +20,8 @@ from ..types import GraphNode, ReasoningGraph
 from ..worlds.tables import Tables
 from ..worlds.world import World
 from .context import Context
-from .draft import Draft
+from .draft import Draft, Render
+from .wording import Voice
 
 KEYWORDS = frozenset(
     "action all and as between by case cast check column cross default do end except exists filter "
@@ -146,6 +147,22 @@ ASKED = (
 )  # fmt: skip
 
 
+_ODD = re.compile(
+    r"^[a-z]|[^.?]$|^Which are the|^Who or what|\b(?:mom|dad)\b|\bby director\b|\bexist\?$"
+)
+"""Typed into a search box; a plural that people are among; familiar; grammar."""
+_TRIES = 20
+
+
+def plainly(render: Render) -> Render:
+    """The same question in the first of the least odd of its wordings."""
+
+    def plain(voice: Voice) -> str:
+        return min((render(voice) for _ in range(_TRIES)), key=lambda text: len(_ODD.findall(text)))
+
+    return plain
+
+
 class SqlQuestions:
     """Questions of several families in turn, each with its statement.
 
@@ -177,7 +194,10 @@ class SqlQuestions:
         meta = {**draft.meta, "sql": query, "calls": [{"tool": "sql", "args": {"query": query}}]}
         answers = (*draft.answers, *_as_in_a_table(ctx.world, draft.graph))
         shape = f"{draft.family}:{draft.shape}"
-        return replace(draft, family="sql", shape=shape, answers=answers, meta=meta)
+        return replace(
+            draft, family="sql", shape=shape, answers=answers, meta=meta,
+            render=plainly(draft.render),
+        )  # fmt: skip
 
 
 def _as_in_a_table(world: World, graph: ReasoningGraph) -> Iterator[str]:

@@ -80,12 +80,16 @@ class Descriptions:
         return question
 
     def sentence(self, question: str) -> str:
-        """A question as it is asked, one in eight as people type it."""
+        """A question as it is asked; of those that begin with a question word, one in eight as
+        people type it."""
         question = re.sub(
             rf"\bon (?={self.rules.year.pattern}\b)", "in ", " ".join(question.split())
         )
         question = (question[0].upper() + question[1:]).replace(" ,", ",")
-        return question.lower().strip("¿?. ") if self.rng.random() < 0.12 else question
+        typed = self.rng.random() < 0.12
+        if typed and re.match(self.rules.phrases.get("asks", "(?!)"), question):
+            return question.lower().strip("?. ")
+        return question
 
     def answers(self, page: TextPage, fact: TextFact) -> tuple[str, ...]:
         """Accepted forms: the value, its town, the other members of a list, each of a page's

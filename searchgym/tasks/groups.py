@@ -122,7 +122,7 @@ HOW_MANY = Phrases(
         "I would like to know how many {g} can be found.",
     ),
 )
-_THERE = (" are there?", " were there?")
+_THERE = (" are there?", " are there in all?")
 _CLAUSE = re.compile(r"(?:that|who) (?!the |[A-Z])")
 _PART = re.compile(r"of (?!which|whom)")
 MOST_COUNTED = 12
@@ -134,12 +134,12 @@ def how_many(ctx: Context, voice: Voice, group: FactGroup) -> str:
     parts = split_description(f"the {told}")
     if not ctx.schema.prose or parts is None or not form.endswith(_THERE):
         return capitalised(form.replace("{g}", told))
-    (head, rest), be = parts, form.split()[-2]
+    head, rest = parts
     if _CLAUSE.match(rest):
         return f"How many {head} {rest.partition(' ')[2]}?"
     if verb := passive(rest):
-        return f"How many {head} {be if verb == 'is' else 'were'} {rest}?"
-    end = f"{rest} {be} there" if _PART.match(rest) else f"{be} there {rest}"
+        return f"How many {head} {'are' if verb == 'is' else 'were'} {rest}?"
+    end = f"{rest} are there" if _PART.match(rest) else f"are there {rest}"
     return f"How many {head} {end}?"
 
 

@@ -42,9 +42,8 @@ _JOIN = Phrases(
         "Please answer with {d}, one after the other.",
     ),
 )
-_ASKED = re.compile(r"^What (are|were) (.*)\?$")
-_NAMED = {"are ": r"Name \2.", "were": r"State \2."}
-"""Openings of questions about a person or a year, of which nobody asks "what" or "who"."""
+_ASKED = re.compile(r"^What are (.*)\?$")
+"""Opening of a question; about a person or a year nobody asks "what" or "who"."""
 _IN_ORDER = re.compile(r"respectively|order|in turn|one after the other")
 YEARS_APART = Phrases(
     (
@@ -99,7 +98,7 @@ def parallel(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
         kinds = [ctx.schema.types[int(ctx.world.type_of[end])].name for end in ends]
         if ctx.schema.prose and any(map(voice.person, kinds)):
             people = len(kinds) == parts and all(map(voice.person, kinds))
-            phrase = _ASKED.sub(r"Who \1 \2?" if people else _NAMED[phrase[5:9]], phrase)
+            phrase = _ASKED.sub(r"Who are \1?" if people else r"Name \1.", phrase)
         voice.ordered = _IN_ORDER.search(phrase) is not None
         return capitalised(phrase.replace("{d}", described))
 

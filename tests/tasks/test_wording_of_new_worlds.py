@@ -12,8 +12,9 @@ import searchgym  # noqa: F401  (registers the environments)
 from searchgym.worlds import load_schema
 
 NAMES = [
-    "AbstainQA", "ComparisonQA", "CountQA", "DerivedQA", "IntersectionQA", "LongSearchQA",
-    "MultiHopQA", "ParallelQA", "SearchQA", "SetQA", "SimpleQA", "SuperlativeQA",
+    "AbstainQA", "AmbiguousQA", "ComparisonQA", "ComputedQA", "CountQA", "DerivedQA",
+    "IntersectionQA", "LongSearchQA", "MultiHopQA", "ParallelQA", "ReportQA", "SearchQA", "SetQA",
+    "SimpleQA", "SqlQA", "SuperlativeQA",
 ]  # fmt: skip
 ENVIRONMENTS = [(f"{name}-v1", "encyclopedia-v1") for name in NAMES] + [
     (f"{name}-v1", "research-v1") for name in ("IntersectionQA", "MultiHopQA", "SearchQA")
@@ -58,6 +59,20 @@ FLAWS = {
     ),
     "day of the year for an age": r"(?i)\b(earli|late|old|young)\w+ birthday\b",
     "grandchildren called descendants": r"\bdescended from\b",
+    "past of what still is": (
+        r"^What was the (difference|total)\b|^What were\b|^Did |"
+        r"^How many [\w -]+ were (there|found|rooted|watered)\b|"
+        r"^(Who|What) was the [^?]*\b(that|who) (is|has|lies|inhabits)\b"
+    ),
+    "person born at a city": r"\bborn at\b",
+    "book that happens": r"\bbook (that )?happens? in\b|\bwhere [^?]+ happens\b",
+    "beginnings that lie": r"\bbeginnings\b",
+    "course for its length": (
+        r"(?<!length of )\bthe course of [^?]*\b(in kilometres|differ)\b|has the course"
+    ),
+    "plural of a participle": r"\b(meant|overseen|broadcast)s\b",
+    "profession behind its verb": r"\bhad what profession\b",
+    "average as something": r"\bon average as\b|\bin percent of\b",
     "slot left open": r"[{}]",
 }
 ORDINARY = {  # what each pattern takes for a flaw, and what it must let through
@@ -84,9 +99,73 @@ ORDINARY = {  # what each pattern takes for a flaw, and what it must let through
         "Which was led by A and was led by B?",
         "Which was led by A and was owned by B?",
     ),
+    "past of what still is": ("How many cities were there in A?", "How many people founded A?"),
+    "person born at a city": ("a person born at A", "a person born in the city of A"),
+    "course for its length": (
+        "Which part of the course of A in kilometres?",
+        "How long is the course of A?",
+    ),
     "first of firsts": ("which was first awarded last?", "When was A first awarded?"),
 }
 RELATIVE = re.compile(r"\b(that|which|who|whom|whose|where)\b")
+
+
+UNRELEASED = {
+    "AmbiguousQA": {
+        "no sentence": r"[^.?]$|\. [^A-Z]",
+        "noun that changes": (
+            r"^I am thinking of (?!.*\b(\w+)\b.*\. .*\bthis \1\b|an? [\w -]+ (of|on) )"
+        ),
+        "kind of itself": r"\b(kind|type|sort|genre) of (\w+) is this \2\b|\b(\w+) \3\b",
+        "familiar word": r"\b(mom|dad)\b",
+        "question that echoes": r"\. This ",
+        "first of one": r"\b(the|first) this\b",
+    },
+    "SqlQA": {
+        "no sentence": r"^[a-z]|[^.?]$",
+        "which for whom": r"^Which are the\b|^Who or what\b",
+        "by director": r"\bis by director\b",
+    },
+    "ComputedQA": {
+        "no sentence": r"^[a-z]|[^.?]$",
+        "average as something": r"\bon average as\b|\bin percent of\b",
+    },
+    "ReportQA": {"no sentence": r"^[a-z]|[^.?]$"},
+}
+"""Flaws of environments whose questions are new in both versions."""
+
+
+@pytest.mark.parametrize("version", ["v0", "v1"])
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("name", UNRELEASED)
+def test_no_new_question_has_a_known_flaw(name: str, split: str, version: str) -> None:
+    env = gym.make(f"{name}-{version}", split=split)
+    tasks = env.unwrapped.tasks
+    env.close()
+    assert len(tasks) > 250
+    for kind, flaw in UNRELEASED[name].items():
+        flawed = [t.question for t in tasks if re.search(flaw, t.question)]
+        assert not flawed, f"{kind}: {len(flawed)} of {len(tasks)}: {flawed[:5]}"
+    if name == "ReportQA":
+        reports = [t.answers[0] for t in tasks]
+        assert not [r for r in reports if re.search(r"\b[Aa] (?!uni|one)[aeiou]", r)]
+
+
+@pytest.mark.parametrize(
+    "flawed",
+    [
+        "I am thinking of an album by A. This album release year",
+        "I am thinking of a town in A. Who governs this city?",
+        "I am thinking of a film by A. What type of film is this film?",
+        "I am thinking of a person whose mom is A. Who is the father of this person?",
+        "I am thinking of a book by A. This book was set where?",
+        "I am thinking of an award by A. Which year saw the first this award?",
+    ],
+)
+def test_patterns_tell_flaws_of_ambiguous_questions(flawed: str) -> None:
+    assert [k for k, flaw in UNRELEASED["AmbiguousQA"].items() if re.search(flaw, flawed)]
+    fine = "I am thinking of a native of A. Who taught this person?"
+    assert not [k for k, flaw in UNRELEASED["AmbiguousQA"].items() if re.search(flaw, fine)]
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ class SearchTool(Tool):
         ]
         rankings: Sequence[Ranking | Failure] = run_batch(engine, queries)
         if [1 for call in batch if call.ctx.params and call.ctx.params.get("distractors")]:
-            from ..engines.distractors import distracted
+            from ..engines.degraded.engine import distracted
 
             pairs = zip(queries, rankings, strict=True)
             rankings = [distracted(query, ranking, self.corpus) for query, ranking in pairs]

@@ -57,6 +57,7 @@ _FEW = 3  # letters: shorter words are too common to be worth a colour
 @with_examples(
     "searchgym play",
     "searchgym play LongSearchQA-v0 --seed 7",
+    "searchgym play ServiceQA-v1 --seed 3",
     "printf 'search: Rome\\nanswer: Italy\\n' | searchgym play SimpleQA-v0 --json",
 )
 def play(
@@ -389,7 +390,8 @@ class Game:
         lines = [self._right(task)]
         if self.metric == "reward":
             lines += [f"{p.name}: {summary(p.measure)}." for p in episode.config.rules.reward.parts]
-        pages = [corpus.passage(e).title for e in task.evidence if e in corpus]
+        gold = () if task.should_abstain else task.evidence  # there, what does not say it
+        pages = [corpus.passage(e).title for e in gold if e in corpus]
         way = f"it stands in {' → '.join(pages)}" if pages else "no page is known to hold it"
         lines.append(f"{self._queries(episode.queries)}; {way}")
         self._panel("\n".join(lines), *self._judged(outcome))

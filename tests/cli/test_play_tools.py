@@ -209,6 +209,13 @@ def test_a_query_is_judged_by_what_it_finds(cli: Cli) -> None:
     assert "A query that finds it" in lost.err
 
 
+def test_no_page_holds_what_is_right_to_refuse(cli: Cli) -> None:
+    options = (*TINY, 'tasks={"unanswerable": 4}', "--seed", 3)
+    done = cli("play", "AbstainQA-v0", *options, stdin="answer: unanswerable\n")
+    assert "Right · reward 1 of 1" in done.out
+    assert "no page is known to hold it" in done.out
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -42,7 +42,7 @@ _JOIN = Phrases(
         "Please answer with {d}, one after the other.",
     ),
 )
-_ASKED = re.compile(r"^What are (.*)\?$")
+_ASKED = re.compile(r"^What are (.*?)(, in each case)?\?$")
 """Opening of a question; about a person or a year nobody asks "what" or "who"."""
 _IN_ORDER = re.compile(r"respectively|order|in turn|one after the other")
 YEARS_APART = Phrases(
@@ -98,7 +98,7 @@ def parallel(ctx: Context, rng: np.random.Generator, turn: int) -> Draft | None:
         kinds = [ctx.schema.types[int(ctx.world.type_of[end])].name for end in ends]
         if ctx.schema.prose and any(map(voice.person, kinds)):
             people = len(kinds) == parts and all(map(voice.person, kinds))
-            phrase = _ASKED.sub(r"Who are \1?" if people else r"Name \1.", phrase)
+            phrase = _ASKED.sub(r"Who are \1\2?" if people else r"Name \1.", phrase)
         voice.ordered = _IN_ORDER.search(phrase) is not None
         return capitalised(phrase.replace("{d}", described))
 

@@ -36,7 +36,7 @@ _DESCRIPTION = re.compile(
 _RELATIVE = re.compile(r"^(?:that|which|who) (?!\{[so]\})")
 _PASSIVE = re.compile(rf"^{_PARTICIPLE} (?:by|in|at|on|after|to|from|for|as|under|near|with) ")
 _PLURALS = {"person": "people", "child": "children", "man": "men", "woman": "women",
-            "alumnus": "alumni"}  # fmt: skip
+            "alumnus": "alumni", "grandchild": "grandchildren"}  # fmt: skip
 _UNCHANGED = ("series", "species", "alumni")
 
 

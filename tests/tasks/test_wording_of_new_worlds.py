@@ -48,7 +48,7 @@ FLAWS = {
     "person of whom a person is": r"of whom .* is an? (child|parent|grandchild|grandparent)\b",
     "clause in the middle of a count": r"^How many [a-z -]+ (that|where|by|in|with) .* there\?$",
     "one plural of two": r"\b(mother|grandmother|son|grandson) or \w+s\b",
-    "plural of a preposition": r"\b(throughs|unders|alumnuses)\b",
+    "plural of a preposition": r"\b(throughs|unders|alumnuses|\w*childs)\b",
     "clause said twice": r"\b((is|was) \w+ (by|to|in)) [A-Z][\w' &-]* and \1 [A-Z]",
     "comparison that does not say of what": (
         r"\b(more|most) recent\b|\b(is|are) (the )?(earlie|late)(r|st)\b|-running|-lived"

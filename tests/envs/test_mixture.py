@@ -44,6 +44,15 @@ def test_an_id_takes_keywords_and_an_entry_its_own_rules():
     assert not parts[1].is_world
 
 
+def test_a_bare_name_is_first_of_the_catalogue_then_a_folder_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("vital", "SearchQA-v0", "mine"):
+        (tmp_path / name).mkdir()
+    corpus, world, own = mixture(["vital", "SearchQA-v0", "mine"])
+    assert (world.id, own.keywords["corpus"]) == ("SearchQA-v0", "mine")
+    assert corpus.keywords["corpus"] == "vital"
+
+
 def test_shares_follow_weights_else_numbers_of_questions(notes):
     weighted = mixture([{**WORLD, "weight": 3}, {"corpus": notes, "weight": 1}])
     assert shares(weighted, [10, 1000]) == [0.75, 0.25]
@@ -65,7 +74,7 @@ def test_steps_are_shared_out_evenly_from_the_first_on():
     ("entries", "said"),
     [
         ("MultiHopQ", "MultiHopQA-v0"),
-        ("nots", "nots/"),
+        ("nots", "nor is there a file or folder of that name"),
         ([], "empty"),
         ([{"corpus": "encyclopedia", "wieght": 1}], "weight"),
         ([{"corpus": "encyclopedia", "weight": -1}], "at least 0"),

@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from searchgym.errors import DataError, EngineError
+from searchgym.errors import CardError, DataError, EngineError
 from searchgym.llms.base import GenRequest, Sampling
 from searchgym.llms.batches import padded
 from searchgym.llms.optimizers import Muon, orthogonal
@@ -375,7 +375,7 @@ def test_a_pretrained_model_is_tuned_and_a_tokenizer_kept(tmp_path: Path) -> Non
 
 
 def test_impossible_settings_are_refused() -> None:
-    with pytest.raises(EngineError, match="steps and batch"):
+    with pytest.raises(CardError, match="steps must be a whole number of at least 1, got 0"):
         SftConfig(steps=0)
     words = train_tokenizer((p + c for p, c in PAIRS), 300)
     with pytest.raises(DataError, match="none of 12 examples has at most 2 tokens"):

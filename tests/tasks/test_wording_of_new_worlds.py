@@ -62,7 +62,7 @@ FLAWS = {
     "past of what still is": (
         r"^What was the (difference|total)\b|^What were\b|^Did |"
         r"^How many [\w -]+ were (there|found|rooted|watered)\b|"
-        r"^(Who|What) was the [^?]*\b(that|who) (is|has|lies|inhabits)\b"
+        r"^(Who|What) was the [\w-]+ ([\w-]+ )?(that|who) (is|has|lies|inhabits)\b"
     ),
     "person born at a city": r"\bborn at\b",
     "book that happens": r"\bbook (that )?happens? in\b|\bwhere [^?]+ happens\b",

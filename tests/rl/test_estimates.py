@@ -120,7 +120,11 @@ def test_a_factor_moves_where_cispo_cuts() -> None:
         ("loss", {"use": "ppo", "dual_clip": 1}, "dual_clip"),
         ("loss", {"use": "decoupled", "cap": float("inf")}, "cap is positive"),
         ("loss", {"use": "dpo", "label_smoothing": 0.5}, "label_smoothing"),
-        ("loss", {"use": "kl", "weight": float("nan")}, "weight must be a finite number"),
+        (
+            "loss",
+            {"use": "kl", "weight": float("nan")},
+            "'weight' of loss 'kl' is a number, got nan",
+        ),
         ("advantage", {"use": "mt_grpo", "std": "x"}, "std is"),
         ("advantage", {"use": "ppo", "gamma": 2}, r"gamma is in \[0, 1\]"),
     ],

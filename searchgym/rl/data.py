@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..seeding import derive, stream
 from ..types import Task
 from .ops.groups import all_alike
 from .slots.protocols import DataPolicy
-from .slots.records import Rewards, Scored, TaskPlan
+from .slots.records import Scored, TaskPlan
 
 
 class UniformTasks(DataPolicy):
@@ -158,18 +157,4 @@ class Rejection(UniformTasks):
             if text not in seen:
                 seen.add(text)
                 kept.append(i)
-        return taken(scored, sorted(kept[: self.cap])) if kept else None
-
-
-def taken(scored: Scored, places: list[int]) -> Scored:
-    """Some members of a group, with what they earned."""
-    turns, group = scored.rewards.turns, scored.group
-    members = tuple(group.members[i] for i in places)
-    return Scored(
-        replace(group, members=members, places=tuple(map(group.place, places))),
-        {name: np.asarray(values[places]) for name, values in scored.signals.items()},
-        Rewards(
-            scored.rewards.outcome[places],
-            None if turns is None else turns[places],
-        ),
-    )
+        return scored.only(sorted(kept[: self.cap])) if kept else None

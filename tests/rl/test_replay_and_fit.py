@@ -15,7 +15,7 @@ from searchgym.errors import CardError
 from searchgym.policies import TrainingRow
 from searchgym.rl.advantages.group_relative import RLOO
 from searchgym.rl.advantages.ppo import KLInReward
-from searchgym.rl.data import UniformTasks, taken
+from searchgym.rl.data import UniformTasks
 from searchgym.rl.recipe import Recipe, read
 from searchgym.rl.signals import Return
 from searchgym.rl.slots.batch import Batch
@@ -151,7 +151,7 @@ def test_branches_know_their_parents_when_members_are_dropped() -> None:
         for m, p, s in zip(group.members, above, families, strict=True)
     )
     played = Scored(Group(group.plan, members), {}, Rewards(np.arange(4.0)))
-    kept = [taken(played, [1, 2, 3]), taken(taken(played, [0, 2, 3]), [1, 2]), played]
+    kept = [played.only([1, 2, 3]), played.only([0, 2, 3]).only([1, 2]), played]
     batch = Batch.of(kept)
     assert batch is not None
     number, parent = batch.number, batch.parent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -189,6 +189,16 @@ class Scored:
             for i, m in enumerate(self.group.members)
             if m.purpose != "baseline" and not np.isnan(self.rewards.outcome[i])
         ]
+
+    def only(self, places: Sequence[int]) -> Scored:
+        """The members at ``places`` alone, with what they earned."""
+        at, turns, group = list(places), self.rewards.turns, self.group
+        members = tuple(group.members[i] for i in at)
+        return Scored(
+            replace(group, members=members, places=tuple(map(group.place, at))),
+            {name: np.asarray(values[at]) for name, values in self.signals.items()},
+            Rewards(self.rewards.outcome[at], None if turns is None else turns[at]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

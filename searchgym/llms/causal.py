@@ -74,10 +74,11 @@ def load(path: str, device: str = "auto", dtype: str = "auto", **options: Any) -
         raise
     except Exception as error:  # what transformers and torch raise for a value varies
         told = "".join(f", {name}={value!r}" for name, value in options.items())
+        where = "" if Path(base).exists() else ": no such folder here, so the hub was asked"
         raise EngineError(
-            f"cannot load a causal LM from {base!r} (device={device!r}, dtype={dtype!r}{told}): "
-            f"{error}. Expected a folder with config.json, weights and tokenizer, a name of "
-            "'searchgym models', or a hub name"
+            f"cannot load a causal LM from {base!r}{where} (device={device!r}, dtype={dtype!r}"
+            f"{told}): {error}. Expected a folder with config.json, weights and tokenizer, a name "
+            "of 'searchgym models', or a hub name"
         ) from error
 
 

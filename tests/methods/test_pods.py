@@ -21,7 +21,8 @@ from tests.rl import lookup
 def test_no_other_subset_varies_more(rewards: list[float], size: int) -> None:
     values = np.array(rewards)
     kept = most_varied(values, size)
-    assert kept == sorted(set(kept)) and len(kept) == min(size, len(rewards))
+    assert kept == sorted(set(kept))
+    assert len(kept) == min(size, len(rewards))
     best = max(np.var(values[list(c)]) for c in combinations(range(len(rewards)), len(kept)))
     assert np.var(values[kept]) == pytest.approx(best, abs=1e-9)
 
@@ -58,7 +59,9 @@ def test_a_step_trains_on_the_kept_members_with_advantages_among_them() -> None:
     assert len(np.unique(group)) >= 1
     for one in np.unique(group):
         members = adv[group == one]  # one number an episode
-        assert len(members) == 4 and abs(members.mean()) < 1e-6 and members.std() > 0
+        assert len(members) == 4
+        assert abs(members.mean()) < 1e-6
+        assert members.std() > 0
 
 
 def test_one_member_has_no_peers() -> None:

@@ -198,7 +198,7 @@ def _flowing(text: str | None) -> str | None:
         return None
     paragraphs = cleandoc(text).split("\n\n")
     return "\n\n".join(
-        p if any(line.startswith((" ", "-")) for line in p.splitlines()) else p.replace("\n", " ")
+        p if any(line.startswith((" ", "- ")) for line in p.splitlines()) else p.replace("\n", " ")
         for p in paragraphs
     )
 

@@ -235,7 +235,10 @@ class _Builder:
         own = [page for page in self.pages.all if page.group and self.own(page)]
         stating = [page for page in own if page.facts]
         if family in ("fact", "unanswerable"):
-            yield from self._each(stating, ask.of_fact)
+            made = self._each(stating, ask.of_fact)
+            if family == "unanswerable":  # a description may fit a page that is not understood
+                made = (draft for draft in made if draft is None or draft.rule != "title")
+            yield from made
         elif family == "gap":
             yield from self._each(own, ask.gap)
         elif family == "intersection":
@@ -438,12 +441,15 @@ class _Builder:
         relation = self.pages.rules.relations.get(draft.asked)
         subject, own = draft.pages[-1].name, {page.title for page in draft.pages}
         known = [normalise_answer(answer) for answer in draft.answers]
+        vague = (*WHERE, "headquarters", "occupation")  # told in many words, or in part
+        if any_value:
+            known += [y for answer in known for y in self.pages.rules.year.findall(answer)]
         for hit in ranking:
             page = self.by_id.get(hit.passage.id)
             if page is None or page.title in own:
                 continue
             told = normalise_answer(page.text)
-            tells = draft.asked in (*WHERE, "occupation") or any(each in told for each in known)
+            tells = draft.asked in vague or any(each in told for each in known)
             if any_value and subject in page.text and tells:
                 return True
             for sentence in page.sentences if relation and relation.pattern else ():

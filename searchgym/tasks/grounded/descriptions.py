@@ -65,10 +65,10 @@ class Descriptions:
 
     def asking(self, fact: TextFact, page: TextPage, subject: str) -> str:
         """A question for a fact; one that ends in the subject where that is a clause, no
-        possessive of a phrase, and no day where a year is known."""
+        possessive of a phrase, no day where a year is known and no year where a month is."""
         rules, forms = self.rules, self.rules.relations[fact.relation].ask
-        if rules.year.fullmatch(fact.value):
-            forms = tuple(f for f in forms if not rules.care["dated"].search(f)) or forms
+        other = rules.care["dated" if rules.year.fullmatch(fact.value) else "yearly"]
+        forms = tuple(f for f in forms if not other.search(f)) or forms
         if subject != self.subject(page) and " " in subject:
             plain = tuple(f for f in forms if "{S}'s" not in f or subject.count(" ") == 1) or forms
             last = tuple(f for f in plain if f.endswith("{S}?"))

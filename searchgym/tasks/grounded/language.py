@@ -57,7 +57,7 @@ class Language:
             "year": year,
             "word": spans["word"],
             "month": f"(?:{month})",
-            "nation": rf"(?:{nation}(?:[ -]{nation})?\b(?! Catholic))",
+            "nation": rf"(?:{nation}(?:[ -]{nation})?\b(?!{spans.get('no_nation', '(?!)')}))",
             "date": (
                 rf"(?:{day} {of}(?:{month}),? {of}\d{{4}}|(?:{month}) {day},? \d{{4}}"
                 rf"|(?:{month}) {of}\d{{4}})"

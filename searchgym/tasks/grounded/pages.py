@@ -156,6 +156,9 @@ class Pages:
         for parts in articles.values():  # the part with most facts stands for an article
             best = max(parts, key=lambda page: (len(page.facts), page.about >= 0))
             self.by_name[best.name.lower()].append(best)
+        for name, _, region in (page.title.partition(", ") for page in self.all):
+            if region and (found := self.by_name.get(name.lower())):  # "Punjab, Pakistan"
+                found += self.by_name[f"{name}, {region}".lower()]
         self._check_capitals()
         for page in self.all:
             page.facts = {name: f for name, f in page.facts.items() if self._fits(f)}

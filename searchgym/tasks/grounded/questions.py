@@ -181,7 +181,8 @@ class Questions(Descriptions):
         care = ("compass", "landform", "prefixed", "formal")
         short = [rules.care[each].sub("", text) for each in care]
         short += [re.sub(r"^(\S+ \S.*?) of .*", r"\1", text)] if asked == blank["person"] else []
-        answers = (text, *filter(None, short), self.short(text))  # "Greek": "Ancient Greek"
+        initials = re.findall(rf"{re.escape(text)} \(([A-Z]{{2,6}})\)", page.text)
+        answers = (text, *initials, *filter(None, short), self.short(text))  # "Ancient Greek"
         answers = tuple(dict.fromkeys(answers))
         on = rules.care["on"].fullmatch(asked) and before.endswith(" in ")
         clause = rules.care["clause_on"].search(f"{before}{phrases['gap']}{after}")

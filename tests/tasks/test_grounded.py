@@ -523,7 +523,9 @@ def test_the_unanswerable_lack_their_page() -> None:
     # a year tells a part of a date, and a description may fit what was not understood
     plain = made_of(corpus(), counts={"unanswerable": 60})
     assert "title" not in {t.meta["rule"] for t in plain.tasks}
-    told = [Passage(n, f"About {n}", f"{n} came in {1920 + 2 * i}.", "") for i, n in enumerate(PEOPLE)]
+    told = [
+        Passage(n, f"About {n}", f"{n} came in {1920 + 2 * i}.", "") for i, n in enumerate(PEOPLE)
+    ]
     dated = made_of([*corpus(), *told], counts={"unanswerable": 60})
     relations = [{t.meta.get("relation") for t in made.tasks} for made in (plain, dated)]
     assert "birth_date" in relations[0]

@@ -379,8 +379,9 @@ class TrainConfig:
     """Trajectories per step to keep in the run's folder with tokens, masks, log-probabilities and
     advantages (``rl.run_folder``), for ``searchgym view``."""
     agreement: float | None = None
-    """Largest difference, in nats per token, between log-probabilities of the trainer and of a
-    generator with weights of its own (vLLM); None chooses by precision (``rl.diagnostics``)."""
+    """Difference, in nats per token, that one token in a hundred may exceed between the trainer's
+    log-probabilities and those of a generator with weights of its own (vLLM); None chooses by
+    precision (``rl.diagnostics``)."""
     seed: int = 0
     """Seed of tasks, sampling order and minibatches."""
 

@@ -15,7 +15,7 @@ import torch
 from searchgym.errors import CardError, EngineError
 from searchgym.llms import Sampling, TransformersGenerator
 from searchgym.policies import CausalLMPolicy, TrainableLM, read_note, save_note
-from searchgym.rl.diagnostics import EXACT, ROUNDED, tolerance
+from searchgym.rl.diagnostics import EXACT, ROUNDED, disagree, tolerance
 from searchgym.rl.launch import Plan, build
 from searchgym.rl.trainer import TrainConfig, Trainer
 from tests.rl.colours import SAMPLING, player, setting, tokenizer
@@ -199,6 +199,17 @@ def test_a_generator_in_half_precision_rounds_too() -> None:
     policy = CausalLMPolicy(generator, sampling=SAMPLING, seed=0)
     trainer = Trainer(setting(), lm, "grpo", TrainConfig(steps=3, tasks=4, lr=1e-2), policy=policy)
     assert all(EXACT < m[GAP] < ROUNDED for m in trainer.train())
+
+
+def test_one_unlikely_token_of_many_ends_no_training() -> None:
+    gaps = torch.full((1000,), 0.003)
+    gaps[:10] = 0.62
+    assert not disagree(gaps, ROUNDED)
+    gaps[10] = 0.62
+    assert disagree(gaps, ROUNDED)
+    gaps[:] = 0
+    gaps[3] = float("nan")
+    assert disagree(gaps, ROUNDED)
 
 
 def test_what_nobody_drew_is_not_compared() -> None:

@@ -3,7 +3,8 @@
 The same weights answer the same questions in three ways: closed book (the answer at once), by
 self-search (the model writes its own results), and by self-search whose results a real engine
 writes (sim-to-real). The claim of SSRL (arXiv 2508.10874) is that pass@k of self-search grows
-steadily with k. A model learns the form with ``SelfWritingOracle`` and the renderer ``plain``.
+steadily with k. A model learns the form with ``SelfWritingOracle``, the renderer ``plain`` and, to
+write results too, ``demonstrations.results=true``; ask closed book of the model before that.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from searchgym.types import Failure, Task
 from searchgym_agents.self_search import Prompt, SimToReal
 
 SETS = ("searchgym/NQ-v0", "searchgym/TriviaQA-v0")
+WAYS = ("closed book", "self-search", "sim-to-real")
 SHORT = Sampling(max_tokens=32, stop=("</answer>",))
 """Of an answer without thoughts or searches."""
 OPENED = "<answer>"
@@ -105,6 +107,7 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", help="a folder")
     parser.add_argument("--envs", default=",".join(SETS), help="ids, with commas between")
+    parser.add_argument("--ways", default=",".join(WAYS), help="with commas between")
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--samples", type=int, default=32)
     parser.add_argument("--real-samples", type=int, default=8, help="with a real engine")
@@ -116,7 +119,7 @@ def main(given: Sequence[str] | None = None) -> dict[str, Any]:
     report: dict[str, Any] = {}
     for name in options.envs.split(","):
         report[name] = {}
-        for way in ("closed book", "self-search", "sim-to-real"):
+        for way in options.ways.split(","):
             samples = options.real_samples if way == "sim-to-real" else options.samples
             asked = Asked(name, options.questions, samples, options.seed)
             begun = time.perf_counter()

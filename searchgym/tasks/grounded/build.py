@@ -235,10 +235,10 @@ class _Builder:
         own = [page for page in self.pages.all if page.group and self.own(page)]
         stating = [page for page in own if page.facts]
         if family in ("fact", "unanswerable"):
-            made = self._each(stating, ask.of_fact)
+            facts = self._each(stating, ask.of_fact)
             if family == "unanswerable":  # a description may fit a page that is not understood
-                made = (draft for draft in made if draft is None or draft.rule != "title")
-            yield from made
+                facts = (draft for draft in facts if draft is None or draft.rule != "title")
+            yield from facts
         elif family == "gap":
             yield from self._each(own, ask.gap)
         elif family == "intersection":

@@ -1,0 +1,116 @@
+"""What models learn from different diets: ``python -m tests.benchmarks.training_diets FOLDER``
+
+Reads the results ``FOLDER/MODEL/SET/DIET.json`` that ``searchgym eval SET -a DIET=… --out
+FOLDER/MODEL/SET`` wrote, one DIET of which is ``worlds``; every diet of a model is asked the same
+questions. Prints a table, and draws ``diets.png`` in FOLDER: how much more F1 each diet gives than
+worlds, per model, over all its questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from searchgym.charts import Figure, forest
+from searchgym.evaluation import EvalResult, Interval, mean_interval, paired_interval
+from searchgym.evaluation.comparison import pair
+
+BASE = "worlds"
+Results = Mapping[str, Mapping[str, EvalResult]]
+"""Set → diet → result."""
+
+
+class Row(NamedTuple):
+    """What a model learnt from a diet."""
+
+    diet: str
+    sets: dict[str, float]
+    """F1 on each set."""
+    mean: Interval
+    """Over all questions."""
+    gain: Interval | None
+    """Beyond worlds, question by question."""
+
+
+def read(folder: Path) -> dict[str, Results]:
+    """Results of each model."""
+    return {
+        model.name: {
+            asked.name: {file.stem: EvalResult.load(file) for file in sorted(asked.glob("*.json"))
+                         if file.stem != "machine"}
+            for asked in sorted(model.iterdir()) if asked.is_dir()
+        }
+        for model in sorted(folder.iterdir()) if model.is_dir()
+    }  # fmt: skip
+
+
+def rows_of(results: Results) -> list[Row]:
+    """A row for each diet that was asked on every set."""
+    everywhere = set.intersection(*(set(diets) for diets in results.values()))
+    rows = []
+    for diet in sorted(everywhere, key=lambda name: (name != BASE, name)):
+        pairs = [pair(diets[BASE], diets[diet], "f1") for diets in results.values()]
+        base, mine = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        sets = {name: float(np.mean(values)) for name, (_, values) in
+                zip(results, pairs, strict=True)}  # fmt: skip
+        gain = None if diet == BASE else paired_interval(mine, base)
+        rows.append(Row(diet, sets, mean_interval(mine, unit=True), gain))
+    return rows
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows in Markdown."""
+    sets = list(rows[0].sets)
+    lines = [f"| diet | {' | '.join(sets)} | mean | difference from {BASE} |",
+             "|---" * (len(sets) + 3) + "|"]  # fmt: skip
+    for row in rows:
+        each = " | ".join(f"{row.sets[name]:.3f}" for name in sets)
+        gain = "" if row.gain is None else f"{row.gain:+.3f}"
+        lines.append(f"| {row.diet} | {each} | {row.mean} | {gain} |")
+    return "\n".join(lines)
+
+
+def figure(models: Mapping[str, Sequence[Row]]) -> Figure:
+    """Differences from worlds, a mark for each model and diet."""
+    gains: list[dict[str, Any]] = [
+        {"y": model, "by": row.diet, "mean": row.gain.mean, "low": row.gain.low,
+         "high": row.gain.high}
+        for model, rows in models.items() for row in rows if row.gain is not None
+    ]  # fmt: skip
+    diets = list(dict.fromkeys(mark["by"] for mark in gains))
+    said = [
+        f"{word} F1 than after {BASE}: {', '.join(which)}"
+        for word, sign, end in (("more", 1, "low"), ("less", -1, "high"))
+        if (which := [f"{m['by']} ({m['y']})" for m in gains if sign * m[end] > 0])
+    ]
+    title = "; ".join(said) or f"no diet gives more or less F1 than {BASE} beyond doubt"
+    return Figure(
+        "diets",
+        title[0].upper() + title[1:],
+        f"Difference of F1 from a model taught in {BASE}, over the same questions, and its 95 % "
+        "interval.",
+        f"For each model, how much more F1 it has after each diet than after {BASE}.",
+        lambda narrow=False: forest(
+            gains, by=diets, x_title=f"F1 beyond {BASE}", rate=False, zero=0.0, narrow=narrow
+        ),
+        tuple(gains),
+    )  # fmt: skip
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the tables and draw the figure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args(given).folder
+    models = {model: rows_of(results) for model, results in read(folder).items()}
+    for model, rows in models.items():
+        print(f"\n{model}, {rows[0].mean.n} questions\n\n{table(rows)}")
+    figure(models).save(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -91,7 +91,7 @@ APT_INSTALL := apt-get install -y -qq --no-install-recommends
 browser:
 	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null \
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
-		&& { $(APT_INSTALL) chromium-headless-shell || $(APT_INSTALL) chromium; }; } \
+		&& { $(APT_INSTALL) chromium-headless-shell libatomic1 || $(APT_INSTALL) chromium libatomic1; }; } \
 		|| echo "install Chromium: the tests of pages need it" >&2
 
 # One thread per worker: models as small as the tests' gain nothing from two, and lose much where

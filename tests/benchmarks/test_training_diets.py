@@ -18,11 +18,10 @@ def results(folder: Path) -> None:
         env = sg.SearchEnv(corpus="encyclopedia", world={"entities": 60, "seed": seed}, tasks=TASKS)
         diets = {"worlds": sg.RulesAgent(), "labels": OracleAgent(env.tasks)}
         for diet, agent in diets.items():
-            found = sg.evaluate(agent, env)
-            found.save(folder / "taught" / name / f"{diet}.json")
-            found.save(
-                folder / "turned" / name / f"{'labels' if diet == 'worlds' else 'worlds'}.json"
-            )
+            other = "labels" if diet == "worlds" else "worlds"
+            for model, called in (("taught", diet), ("turned", other)):
+                found = sg.evaluate(agent, env, name=called)
+                found.save(folder / model / name / f"{called}.json")
     (folder / "taught" / "one" / "machine.json").write_text("{}")
 
 

@@ -1,9 +1,9 @@
 """What models learn from different diets: ``python -m tests.benchmarks.training_diets FOLDER``
 
-Reads the results ``FOLDER/MODEL/SET/DIET.json`` that ``searchgym eval SET -a DIET=… --out
-FOLDER/MODEL/SET`` wrote, one DIET of which is ``worlds``; every diet of a model is asked the same
-questions. Prints a table, and draws ``diets.png`` in FOLDER: how much more F1 each diet gives than
-worlds, per model, over all its questions.
+Reads the results that ``searchgym eval SET -a DIET=… --out FOLDER/MODEL/SET`` wrote, one DIET of
+which is ``worlds``; every diet of a model is asked the same questions. Prints a table, and draws
+``diets.png`` in FOLDER: how much more F1 each diet gives than worlds, per model, over all its
+questions.
 """
 
 from __future__ import annotations
@@ -38,14 +38,13 @@ class Row(NamedTuple):
 
 def read(folder: Path) -> dict[str, Results]:
     """Results of each model."""
-    return {
-        model.name: {
-            asked.name: {file.stem: EvalResult.load(file) for file in sorted(asked.glob("*.json"))
-                         if file.stem != "machine"}
-            for asked in sorted(model.iterdir()) if asked.is_dir()
-        }
-        for model in sorted(folder.iterdir()) if model.is_dir()
-    }  # fmt: skip
+    found: dict[str, dict[str, dict[str, EvalResult]]] = {}
+    for file in sorted(folder.glob("*/*/*.json")):
+        if file.stem != "machine":
+            result = EvalResult.load(file)
+            sets = found.setdefault(file.parts[-3], {})
+            sets.setdefault(file.parts[-2], {})[result.agent] = result
+    return found
 
 
 def rows_of(results: Results) -> list[Row]:

@@ -37,6 +37,6 @@ def test_rows_are_paired_and_the_title_is_the_finding(tmp_path: Path) -> None:
     drawn = training_diets.figure(models)
     assert (
         drawn.title
-        == "More F1 than after worlds: labels (taught); less F1 than after worlds: labels (turned)"
+        == "More F1 than after worlds: taught (labels); less F1 than after worlds: turned (labels)"
     )
     assert drawn.png().startswith(b"\x89PNG")

@@ -81,11 +81,15 @@ def figure(models: Mapping[str, Sequence[Row]]) -> Figure:
         for model, rows in models.items() for row in rows if row.gain is not None
     ]  # fmt: skip
     diets = list(dict.fromkeys(mark["by"] for mark in gains))
-    said = [
-        f"{word} F1 than after {BASE}: {', '.join(which)}"
-        for word, sign, end in (("more", 1, "low"), ("less", -1, "high"))
-        if (which := [f"{m['by']} ({m['y']})" for m in gains if sign * m[end] > 0])
-    ]
+    said = []
+    for word, sign, end in (("more", 1, "low"), ("less", -1, "high")):
+        which = {
+            model: ", ".join(m["by"] for m in gains if m["y"] == model and sign * m[end] > 0)
+            for model in models
+        }
+        if any(which.values()):
+            told = ", ".join(f"{model} ({diets})" for model, diets in which.items() if diets)
+            said.append(f"{word} F1 than after {BASE}: {told}")
     title = "; ".join(said) or f"no diet gives more or less F1 than {BASE} beyond doubt"
     return Figure(
         "diets",

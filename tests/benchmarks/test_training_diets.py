@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import searchgym as sg
-from searchgym.agents.oracle import OracleAgent
+from searchgym.agents import OracleAgent
 from tests.benchmarks import training_diets
 
 TASKS = {"simple": 10}

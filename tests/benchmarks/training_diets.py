@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from searchgym.charts import Figure, forest
 from searchgym.evaluation import EvalResult, Interval, mean_interval, paired_interval
-from searchgym.evaluation.comparison import pair
 
 BASE = "worlds"
 Results = Mapping[str, Mapping[str, EvalResult]]
@@ -47,12 +47,23 @@ def read(folder: Path) -> dict[str, Results]:
     return found
 
 
+def f1_of(*results: EvalResult) -> list[NDArray[np.float64]]:
+    """F1 of each result, question by question in the order of the first."""
+    scores = [
+        dict(zip((row.task_id for row in one.rows), one.values("f1"), strict=True))
+        for one in results
+    ]
+    if any(one.keys() != scores[0].keys() for one in scores):
+        raise SystemExit(f"{results[0].set}: the diets were not asked the same questions")
+    return [np.array([one[task] for task in scores[0]]) for one in scores]
+
+
 def rows_of(results: Results) -> list[Row]:
     """A row for each diet that was asked on every set."""
     everywhere = set.intersection(*(set(diets) for diets in results.values()))
     rows = []
     for diet in sorted(everywhere, key=lambda name: (name != BASE, name)):
-        pairs = [pair(diets[BASE], diets[diet], "f1") for diets in results.values()]
+        pairs = [f1_of(diets[BASE], diets[diet]) for diets in results.values()]
         base, mine = (np.concatenate(part) for part in zip(*pairs, strict=True))
         sets = {name: float(np.mean(values)) for name, (_, values) in
                 zip(results, pairs, strict=True)}  # fmt: skip

@@ -36,7 +36,7 @@ class Row(NamedTuple):
     """Beyond worlds, question by question."""
 
 
-def read(folder: Path) -> dict[str, Results]:
+def read(folder: Path) -> Mapping[str, Results]:
     """Results of each model."""
     found: dict[str, dict[str, dict[str, EvalResult]]] = {}
     for file in sorted(folder.glob("*/*/*.json")):
